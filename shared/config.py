@@ -1,0 +1,215 @@
+"""The configuration: frozen structs, filled once at start from YAML, environment and flags, in this order.
+
+`load` is the only place that reads files and environment. An unknown key is an error that names the nearest known
+one. A variable SAPWOOD_SECTION__KEY (SAPWOOD_GATEWAY__PORT=8080) sets section.key; its value is read as YAML.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import msgspec
+import yaml
+from msgspec import Meta
+
+ENV_PREFIX = "SAPWOOD_"
+
+PositiveInt = Annotated[int, Meta(ge=1)]
+PositiveFloat = Annotated[float, Meta(gt=0)]
+Port = Annotated[int, Meta(ge=0, le=65535)]
+
+
+class ConfigError(Exception):
+    """The configuration cannot be used; the message says which key and why."""
+
+
+class Section(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    pass
+
+
+class ModelConfig(Section, frozen=True):
+    path: str = "bundled"  # a folder in Hugging Face format, a .gguf file, or the bundled model
+    name: str | None = None  # what clients call it; by default the folder's or file's name
+    cache_dir: str = "~/.cache/sapwood"  # where a GGUF file is converted to a model folder, once
+    context_length: PositiveInt | None = None  # to serve less than the model's own limit
+
+
+class LinksConfig(Section, frozen=True):
+    """`{run_dir}` stands for the run directory. `*_bind` is where the owner binds, if not where the others dial."""
+
+    front: str = "ipc://{run_dir}/front.sock"
+    front_bind: str | None = None
+    hub: str = "ipc://{run_dir}/hub.sock"
+    hub_bind: str | None = None
+    allow_plain_tcp: bool = False
+    silence_s: PositiveFloat = 5.0
+
+
+class GatewayConfig(Section, frozen=True):
+    host: str = "127.0.0.1"
+    port: Port = 30000
+    api_keys: tuple[str, ...] = ()
+    api_keys_file: str | None = None  # one key a line, optionally "name: key"
+    admin_key: str | None = None
+    enable_metrics: bool = True
+    max_body_bytes: PositiveInt = 8 * 1024 * 1024
+    max_open_requests: PositiveInt = 4096
+    max_stop_strings: PositiveInt = 16
+    max_attempts: PositiveInt = 8  # submissions of one request before it is given up
+    request_timeout_s: PositiveFloat = 3600.0
+    stall_timeout_s: PositiveFloat = 120.0  # a request without any progress for so long is submitted again
+    drain_timeout_s: PositiveFloat = 30.0
+
+
+class TokenizerConfig(Section, frozen=True):
+    replicas: PositiveInt = 1
+    credits: PositiveInt = 16  # requests handed to one tokenizer at a time
+
+
+class SchedulerConfig(Section, frozen=True):
+    policy: Literal["fcfs", "lpm"] = "lpm"
+    step_budget_s: PositiveFloat = 0.25  # what one step may take, so that cancels and newcomers never wait long
+    max_step_tokens: PositiveInt = 512  # the most prompt tokens in one step, whatever the time budget allows
+    max_running_requests: PositiveInt = 64
+    max_queued_requests: PositiveInt = 4096
+    max_wait_s: PositiveFloat = 30.0  # lpm: a request that waited so long goes first
+
+
+class ExecutorConfig(Section, frozen=True):
+    module: str = "services.executor"
+    device: str = "cpu"
+    dtype: Literal["float32", "bfloat16", "float16"] = "float32"
+    attention: Literal["reference"] = "reference"
+    threads: PositiveInt | None = None  # of the forward pass; by default the cores at hand
+    page_size: PositiveInt = 1
+    max_total_tokens: PositiveInt | None = None  # size of the KV pool; by default what mem_fraction_static leaves
+    mem_fraction_static: Annotated[float, Meta(gt=0, lt=1)] = 0.85  # of device memory, for weights and KV pool together
+    disable_radix_cache: bool = False
+    eviction_policy: Literal["lru"] = "lru"
+    script: str | None = None  # for a scripted executor: the file that says what it emits
+
+
+class DetokenizerConfig(Section, frozen=True):
+    replicas: PositiveInt = 1
+
+
+class LoggingConfig(Section, frozen=True):
+    level: Literal["debug", "info", "warning", "error"] = "info"
+    format: Literal["json", "console"] = "json"
+
+
+class SupervisorConfig(Section, frozen=True):
+    start_timeout_s: PositiveFloat = 300.0
+    hang_timeout_s: PositiveFloat = 30.0  # a child without progress for so long is killed and started again
+    stop_timeout_s: PositiveFloat = 40.0
+
+
+class Config(Section, frozen=True):
+    run_dir: str = ""  # sockets, status files and the prepared configuration; private to the user
+    model: ModelConfig = ModelConfig()
+    links: LinksConfig = LinksConfig()
+    gateway: GatewayConfig = GatewayConfig()
+    tokenizer: TokenizerConfig = TokenizerConfig()
+    scheduler: SchedulerConfig = SchedulerConfig()
+    executor: ExecutorConfig = ExecutorConfig()
+    detokenizer: DetokenizerConfig = DetokenizerConfig()
+    logging: LoggingConfig = LoggingConfig()
+    supervisor: SupervisorConfig = SupervisorConfig()
+
+    def endpoint(self, name: Literal["front", "front_bind", "hub", "hub_bind"]) -> str:
+        """A link's endpoint, with the run directory filled in."""
+        value: str | None = getattr(self.links, name)
+        if value is None:
+            value = getattr(self.links, name.removesuffix("_bind"))
+        return value.replace("{run_dir}", self.run_dir)
+
+
+def load(
+    path: str | Path | None = None,
+    *,
+    environment: Mapping[str, str] | None = None,
+    overrides: Mapping[str, Any] | None = None,
+) -> Config:
+    """Read the configuration.
+
+    Args:
+        path: a YAML file; None for the defaults.
+        environment: usually os.environ.
+        overrides: dotted keys to values, from flags; they win.
+
+    Raises:
+        ConfigError: a file that cannot be read, an unknown key, a value of the wrong type or out of range.
+    """
+    values: dict[str, Any] = {}
+    layers = [_read_file(path) if path is not None else {}, _read_environment(environment or {}), overrides or {}]
+    for layer in layers:
+        for key, value in _flatten(layer):
+            _set(values, key, value)
+    try:
+        return msgspec.convert(values, Config)
+    except msgspec.ValidationError as error:
+        raise ConfigError(f"configuration: {error}") from error
+
+
+def dump(config: Config) -> bytes:
+    """The resolved configuration, for the processes that a launcher starts."""
+    return msgspec.yaml.encode(config)
+
+
+def _read_file(path: str | Path) -> dict[str, Any]:
+    try:
+        content = yaml.safe_load(Path(path).read_text("utf-8"))
+    except (OSError, yaml.YAMLError) as error:
+        raise ConfigError(f"cannot read {path}: {error}") from error
+    if content is None:
+        return {}
+    if not isinstance(content, dict):
+        raise ConfigError(f"{path}: expected sections with keys")
+    return content
+
+
+def _read_environment(environment: Mapping[str, str]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name, text in environment.items():
+        if name.startswith(ENV_PREFIX) and "__" in name:
+            key = name.removeprefix(ENV_PREFIX).lower().replace("__", ".")
+            try:
+                found[key] = yaml.safe_load(text)
+            except yaml.YAMLError as error:
+                raise ConfigError(f"{name}: {error}") from error
+    return found
+
+
+def _flatten(layer: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    for key, value in layer.items():
+        if isinstance(value, Mapping):
+            yield from _flatten(value, f"{prefix}{key}.")
+        else:
+            yield f"{prefix}{key}", value
+
+
+def _set(values: dict[str, Any], dotted: str, value: Any) -> None:
+    """Set a dotted key, checking each part against the structs."""
+    struct: Any = Config
+    *sections, last = dotted.split(".")
+    for section in sections:
+        struct = _known(struct, section, dotted)
+        values = values.setdefault(section, {})
+    _known(struct, last, dotted)
+    values[last] = value
+
+
+def _known(struct: Any, name: str, dotted: str) -> Any:
+    fields = {f.name: f.type for f in msgspec.structs.fields(struct)} if _is_section(struct) else {}
+    if name in fields:
+        return fields[name]
+    near = difflib.get_close_matches(name, fields, n=1, cutoff=0.0) if fields else []
+    hint = f"; did you mean {near[0]!r}?" if near else ""
+    raise ConfigError(f"unknown key {dotted!r}{hint}")
+
+
+def _is_section(struct: Any) -> bool:
+    return isinstance(struct, type) and issubclass(struct, Section)

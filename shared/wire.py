@@ -1,0 +1,474 @@
+"""Every message that crosses a process boundary, and the unions that each link may carry.
+
+Knows the shapes, the limits and the decoders. Knows nothing of sockets, queues or policy.
+
+All structs are frozen and array-like (msgspec does not mix array-like and keyed structs in one union, and the
+hot links need the small form), so fields are added at the end, with a default, and `PROTOCOL` goes up when that is
+not enough. Names are the field's own; units stand in the names (`_s` seconds, `_tokens` tokens).
+
+A request is named by (gateway, request_id): request ids are made by the gateway, never by a client. `attempt` counts
+its submissions from 1; the highest attempt wins everywhere.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal, TypeAlias
+
+import msgspec
+
+PROTOCOL = 1
+MAX_MESSAGE_BYTES = 64 * 1024 * 1024
+
+Role: TypeAlias = Literal["gateway", "tokenizer", "scheduler", "executor", "detokenizer"]
+FinishReason: TypeAlias = Literal["stop", "length", "abort", "error"]
+AbortReason: TypeAlias = Literal["client", "stop_string", "deadline", "stale"]
+
+
+class Wire(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """Base of parts that are carried inside messages."""
+
+
+class Message(msgspec.Struct, frozen=True, array_like=True, tag=True, gc=False):
+    """Base of what is sent on its own; tagged with the class name."""
+
+
+# --- parts -----------------------------------------------------------------------------------------------------------
+
+
+class Error(Wire, frozen=True):
+    """A refusal or failure in words for the client. `code` and `param` follow OpenAI's error object."""
+
+    message: str
+    code: str = "invalid_request"
+    param: str | None = None
+    status: int = 400  # the HTTP status that the gateway answers with
+    retry_after_s: float | None = None
+
+
+class Sampling(Wire, frozen=True):
+    """How to choose tokens. The gateway has validated ranges; the tokenizer checks ids against the vocabulary."""
+
+    seed: int  # always fixed by the gateway, so that a resumed request draws the same numbers
+    temperature: float = 1.0  # 0 is greedy
+    top_k: int | None = None
+    top_p: float = 1.0
+    min_p: float = 0.0
+    repetition_penalty: float = 1.0
+    presence_penalty: float = 0.0
+    frequency_penalty: float = 0.0
+    logit_bias: dict[int, float] = {}
+    min_new_tokens: int = 0
+    stop_token_ids: tuple[int, ...] = ()
+    ignore_eos: bool = False
+    logprobs: bool = False
+    top_logprobs: int = 0
+    prompt_logprobs_from: int | None = None  # log-probabilities of prompt tokens from this position on
+
+
+class TextOptions(Wire, frozen=True):
+    """What the detokenizer does with the ids."""
+
+    stop: tuple[str, ...] = ()
+    skip_special_tokens: bool = True
+    include_stop: bool = False  # leave the stop string in the text
+
+
+class Constraint(Wire, frozen=True):
+    kind: Literal["regex", "json_schema", "json_object", "ebnf", "choices", "structural_tag"]
+    source: str
+
+
+class ChatMessage(Wire, frozen=True):
+    role: str
+    content: str
+    extra: dict[str, Any] = {}  # name, tool_calls, tool_call_id: as the template wants them
+
+
+class TokenLogprob(Wire, frozen=True):
+    """Log-probability of a chosen token and of the most likely ones (natural log, before temperature)."""
+
+    token_id: int
+    logprob: float
+    top: tuple[tuple[int, float], ...] = ()
+
+
+class TextLogprob(Wire, frozen=True):
+    """A `TokenLogprob` with each token's bytes (a token can be a part of a character)."""
+
+    token_id: int
+    logprob: float
+    token_bytes: bytes
+    top: tuple[tuple[int, float, bytes], ...] = ()
+
+
+class Capacity(Wire, frozen=True):
+    """KV slots of an executor, in tokens. free + evictable + pinned = capacity_tokens."""
+
+    free_tokens: int
+    evictable_tokens: int  # cached, and no running request needs them
+    pinned_tokens: int  # held by running requests, privately or in the tree
+    protected_tokens: dict[str, int] = {}  # by namespace: cached tokens that its quota keeps from the others
+
+
+class CacheCounters(Wire, frozen=True):
+    """Running totals since the executor's start, and the tree's present size."""
+
+    hit_tokens: int = 0
+    miss_tokens: int = 0
+    evicted_tokens: int = 0
+    cached_tokens: int = 0
+    nodes: int = 0
+
+
+class StageTimes(Wire, frozen=True):
+    """Seconds of one step by stage; `total_s` is the whole step, the rest of it is bookkeeping."""
+
+    total_s: float = 0.0
+    match_s: float = 0.0
+    forward_s: float = 0.0
+    mask_s: float = 0.0
+    sample_s: float = 0.0
+
+
+class Progress(Wire, frozen=True):
+    """What a heartbeat says: how far the sender has come, not that its event loop turns."""
+
+    last_seq: int = 0  # of work done: steps, encodes, batches
+    step_age_s: float = 0.0  # how long the piece of work in hand has been going on; 0 when idle
+    waiting: int = 0
+    running: int = 0
+    peers: dict[str, int] = {}  # live peers by role, as the sender sees them
+
+
+class ExecutorInfo(Wire, frozen=True):
+    model_id: str
+    capacity_tokens: int
+    page_size: int
+    max_batch: int  # lanes in one step
+    max_model_len: int
+
+
+# --- any dialler <-> bound side --------------------------------------------------------------------------------------
+
+
+class Hello(Message, frozen=True):
+    role: Role
+    protocol: int
+    name: str  # for people: "tokenizer-1"
+    executor: ExecutorInfo | None = None
+
+
+class Welcome(Message, frozen=True):
+    """`grant` goes up with each Welcome; every later message of the dialler carries it."""
+
+    grant: int
+    identity: str  # of the bound side
+    protocol: int = PROTOCOL
+
+
+class Refused(Message, frozen=True):
+    """The Hello cannot be accepted: another protocol version, or a role that this endpoint does not serve."""
+
+    reason: str
+
+
+class Reset(Message, frozen=True):
+    """The grant is not in force (any more): say Hello again."""
+
+
+class Heartbeat(Message, frozen=True):
+    progress: Progress
+
+
+Control: TypeAlias = Hello | Welcome | Refused | Reset | Heartbeat
+
+
+# --- gateway <-> tokenizer -------------------------------------------------------------------------------------------
+
+
+class Ready(Message, frozen=True):
+    """How many Encodes may be outstanding on this tokenizer at once."""
+
+    credits: int
+
+
+class Encode(Message, frozen=True):
+    """Exactly one of prompt, messages and prompt_token_ids is given."""
+
+    request_id: str
+    attempt: int
+    sampling: Sampling
+    text: TextOptions
+    prompt: str | None = None
+    messages: tuple[ChatMessage, ...] | None = None
+    tools: tuple[dict[str, Any], ...] | None = None
+    prompt_token_ids: tuple[int, ...] | None = None
+    resume_token_ids: tuple[int, ...] = ()  # generated by earlier attempts
+    text_offset: int = 0  # characters already sent to the client by earlier attempts
+    max_new_tokens: int | None = None  # None: the room that the context leaves
+    constraint: Constraint | None = None
+    namespace: str = ""
+    priority: int = 0  # larger runs earlier
+    deadline_s: float | None = None  # absolute, Unix time
+    template_options: dict[str, Any] = {}  # chat_template_kwargs, add_generation_prompt, continue_final_message
+
+
+class Encoded(Message, frozen=True):
+    """The request was submitted to the scheduler."""
+
+    request_id: str
+    attempt: int
+
+
+class EncodeFailed(Message, frozen=True):
+    request_id: str
+    attempt: int
+    error: Error
+
+
+class Text(Message, frozen=True):
+    """Tokenize, count or detokenize on the side; `call_id` names the answer."""
+
+    call_id: str
+    op: Literal["tokenize", "count", "detokenize"]
+    prompt: str | None = None
+    messages: tuple[ChatMessage, ...] | None = None
+    token_ids: tuple[int, ...] | None = None
+    add_special_tokens: bool = True
+    skip_special_tokens: bool = True
+
+
+class TextReply(Message, frozen=True):
+    call_id: str
+    token_ids: tuple[int, ...] = ()
+    count: int = 0
+    text: str = ""
+    error: Error | None = None
+
+
+# --- towards the scheduler -------------------------------------------------------------------------------------------
+
+
+class Submit(Message, frozen=True):
+    """From a tokenizer; from the gateway itself on a retry whose prompt ids are known."""
+
+    request_id: str
+    attempt: int
+    gateway: str  # identity of the gateway on the hub
+    prompt_token_ids: tuple[int, ...]
+    sampling: Sampling
+    text: TextOptions
+    max_new_tokens: int
+    resume_token_ids: tuple[int, ...] = ()
+    text_offset: int = 0
+    constraint: Constraint | None = None
+    namespace: str = ""
+    priority: int = 0
+    deadline_s: float | None = None
+
+
+class Abort(Message, frozen=True):
+    """Holds for this attempt and for every earlier one, also when it overtakes its Submit."""
+
+    request_id: str
+    attempt: int
+    gateway: str
+    reason: AbortReason
+
+
+class AuditEntry(Wire, frozen=True):
+    request_id: str
+    attempt: int
+    settled: bool  # submitted long enough ago that the scheduler must know it
+
+
+class Audit(Message, frozen=True):
+    """Everything that the sending gateway holds open."""
+
+    open: tuple[AuditEntry, ...]
+
+
+class Admin(Message, frozen=True):
+    call_id: str
+    op: Literal["flush", "drain", "tree", "info", "counters"]
+    timeout_s: float = 5.0
+
+
+class AdminReply(Message, frozen=True):
+    call_id: str
+    payload: dict[str, Any] = {}
+    error: Error | None = None
+
+
+# --- scheduler -> gateway --------------------------------------------------------------------------------------------
+
+
+class Accepted(Message, frozen=True):
+    request_id: str
+    attempt: int
+    prompt_token_ids: tuple[int, ...]  # for a retry without a tokenizer
+    max_new_tokens: int
+
+
+class Rejected(Message, frozen=True):
+    """Final: the client gets this error."""
+
+    request_id: str
+    attempt: int
+    error: Error
+
+
+class Lost(Message, frozen=True):
+    """The attempt is gone (its executor or detokenizer died, or it was never known): submit the next one."""
+
+    request_id: str
+    attempt: int
+    reason: str
+
+
+# --- scheduler <-> executor ------------------------------------------------------------------------------------------
+
+
+class Admit(Wire, frozen=True):
+    """Makes a request known under a lane. It holds no KV and no pin until its first slice runs."""
+
+    lane: int
+    request_id: str
+    prompt_token_ids: tuple[int, ...]
+    sampling: Sampling
+    max_new_tokens: int
+    resume_token_ids: tuple[int, ...] = ()
+    constraint: Constraint | None = None
+    namespace: str = ""
+    priority: int = 0
+
+
+class Slice(Wire, frozen=True):
+    """Compute up to num_tokens more tokens of the lane; fewer when fewer are known."""
+
+    lane: int
+    num_tokens: int
+
+
+class StepPlan(Message, frozen=True):
+    """One step, run strictly by `seq`: release, preempt, admit, then the slices, in this order."""
+
+    seq: int
+    admits: tuple[Admit, ...] = ()
+    slices: tuple[Slice, ...] = ()
+    spare_tokens: int = 0  # what the executor may spend beyond the slices on forced or drafted tokens
+    preempt: tuple[int, ...] = ()  # lanes that give up their KV (it stays in the tree) and wait again
+    release: tuple[int, ...] = ()  # lanes that are over; their numbers may be used again by this plan's admits
+
+
+class Cancel(Message, frozen=True):
+    """Outside the plans, read before each step: skip these lanes until their release arrives."""
+
+    lanes: tuple[int, ...]
+
+
+class Outcome(Wire, frozen=True):
+    """What became of a lane in a step. Absolute figures: a repeated or late outcome does no harm."""
+
+    lane: int
+    computed_tokens: int  # tokens whose KV the lane holds
+    cached_tokens: int  # found in the tree at its first slice; before that, what would be found now
+    promised_tokens: int = 0
+    new_token_ids: tuple[int, ...] = ()
+    logprobs: tuple[TokenLogprob, ...] = ()  # one for each new token, if asked for
+    prompt_logprobs: tuple[TokenLogprob | None, ...] = ()
+    finish_reason: FinishReason | None = None
+    matched_stop: int | None = None  # the token id that stopped it
+    waiting: Literal["grammar", "promise"] | None = None
+    declined: bool = False  # the slice was not run and had no side effect: no room
+    error: Error | None = None
+
+
+class StepResult(Message, frozen=True):
+    seq: int
+    outcomes: tuple[Outcome, ...]
+    capacity: Capacity
+    cache: CacheCounters
+    times: StageTimes
+
+
+# --- scheduler -> detokenizer -> gateway -----------------------------------------------------------------------------
+
+
+class Open(Message, frozen=True):
+    request_id: str
+    attempt: int
+    gateway: str
+    text: TextOptions
+    logprobs: bool = False
+    resume_token_ids: tuple[int, ...] = ()
+    text_offset: int = 0
+
+
+class Counts(Wire, frozen=True):
+    prompt_tokens: int
+    cached_tokens: int  # of this attempt, at most prompt_tokens
+
+
+class TokenUpdate(Wire, frozen=True):
+    """`offset` counts output tokens from the request's start, resumed ones included."""
+
+    gateway: str
+    request_id: str
+    attempt: int
+    offset: int
+    token_ids: tuple[int, ...]
+    counts: Counts
+    logprobs: tuple[TokenLogprob, ...] = ()
+    finish_reason: FinishReason | None = None
+    matched_stop: int | None = None
+    error: Error | None = None
+
+
+class TokenBatch(Message, frozen=True):
+    updates: tuple[TokenUpdate, ...]
+
+
+class TextUpdate(Wire, frozen=True):
+    """`text_offset` counts characters of output text from the request's start."""
+
+    request_id: str
+    attempt: int
+    token_offset: int
+    token_ids: tuple[int, ...]
+    text_offset: int
+    text: str
+    counts: Counts
+    logprobs: tuple[TextLogprob, ...] = ()
+    finish_reason: FinishReason | None = None
+    matched_stop: int | str | None = None
+    error: Error | None = None
+
+
+class TextBatch(Message, frozen=True):
+    updates: tuple[TextUpdate, ...]
+
+
+# --- what each role may say, by endpoint -----------------------------------------------------------------------------
+
+FrontFromTokenizer: TypeAlias = Hello | Heartbeat | Ready | Encoded | EncodeFailed | TextReply
+FrontFromDetokenizer: TypeAlias = Hello | Heartbeat | TextBatch
+FrontToTokenizer: TypeAlias = Welcome | Refused | Reset | Heartbeat | Encode | Text
+FrontToDetokenizer: TypeAlias = Welcome | Refused | Reset | Heartbeat
+
+HubFromGateway: TypeAlias = Hello | Heartbeat | Submit | Abort | Audit | Admin
+HubFromTokenizer: TypeAlias = Hello | Heartbeat | Submit
+HubFromDetokenizer: TypeAlias = Hello | Heartbeat | Abort
+HubFromExecutor: TypeAlias = Hello | Heartbeat | StepResult | AdminReply
+HubToGateway: TypeAlias = Welcome | Refused | Reset | Heartbeat | Accepted | Rejected | Lost | AdminReply
+HubToTokenizer: TypeAlias = Welcome | Refused | Reset | Heartbeat
+HubToDetokenizer: TypeAlias = Welcome | Refused | Reset | Heartbeat | Open | TokenBatch
+HubToExecutor: TypeAlias = Welcome | Refused | Reset | Heartbeat | StepPlan | Cancel | Admin
+
+FRONT_ACCEPTS: dict[Role, Any] = {"tokenizer": FrontFromTokenizer, "detokenizer": FrontFromDetokenizer}
+HUB_ACCEPTS: dict[Role, Any] = {
+    "gateway": HubFromGateway,
+    "tokenizer": HubFromTokenizer,
+    "detokenizer": HubFromDetokenizer,
+    "executor": HubFromExecutor,
+}

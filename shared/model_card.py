@@ -1,7 +1,7 @@
 """What every stage may know of the model, read from a prepared folder without torch or transformers.
 
-A prepared folder holds `config.json`, `tokenizer.json`, safetensors weights and `sapwood.json`, the card. It is made once
-by `services.executor.model.prepare`, from a folder in Hugging Face format or from a GGUF file.
+A prepared folder holds `config.json`, `tokenizer.json`, safetensors weights and `sapwood.json`, the card. It is made
+once by `services.executor.model.prepare`, from a folder in Hugging Face format or from a GGUF file.
 """
 
 from __future__ import annotations

@@ -1,0 +1,56 @@
+"""The `sapwood` command: finds the server's code, in the wheel or in a checkout, and hands over to it.
+
+Imports nothing of the server, so that the SDK alone can say what is missing.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NoReturn
+
+from sapwood._version import __version__
+
+SERVER_MODULES = ("aiohttp", "structlog", "tokenizers", "torch", "uvloop", "yaml", "zmq")
+EXIT_UNAVAILABLE = 69
+
+
+def server_root() -> Path:
+    """The folder that holds the packages `services` and `shared`: inside the wheel, or the checkout."""
+    package = Path(__file__).resolve().parent
+    packaged = package / "_server"
+    return packaged if packaged.is_dir() else package.parent
+
+
+def missing_server_modules() -> list[str]:
+    return [name for name in SERVER_MODULES if importlib.util.find_spec(name) is None]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    arguments = list(sys.argv[1:] if arguments is None else arguments)
+    if arguments in (["--version"], ["version"]):
+        print(f"sapwood {__version__}")
+        return 0
+    if missing := missing_server_modules():
+        print(
+            f"sapwood: the server needs {', '.join(missing)}; install it with: pip install 'sapwood[server]'",
+            file=sys.stderr,
+        )
+        return EXIT_UNAVAILABLE
+    _hand_over(arguments)
+
+
+def _hand_over(arguments: list[str]) -> NoReturn:
+    package_parent = Path(__file__).resolve().parent.parent
+    places = [str(server_root()), str(package_parent), os.environ.get("PYTHONPATH", "")]
+    os.environ["PYTHONPATH"] = os.pathsep.join(dict.fromkeys(filter(None, places)))
+    sys.stdout.flush()
+    # -P: a folder named services where the user stands must not shadow ours
+    os.execv(sys.executable, [sys.executable, "-P", "-m", "shared.launcher", *arguments])
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,82 @@
+"""Command-line flags of `sapwood serve` and `sapwood run`, turned into overrides of the configuration.
+
+Names follow SGLang's where the meaning is the same. What a flag asks for and this version does not have is refused.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from shared.config import ConfigError
+
+SERVICES = ("gateway", "tokenizer", "scheduler", "executor", "detokenizer")
+
+# flag, dotted key of the configuration, type, help
+_VALUES: tuple[tuple[str, str, Any, str], ...] = (
+    ("--model-path", "model.path", str, "a folder in Hugging Face format, a .gguf file, or 'bundled'"),
+    ("--served-model-name", "model.name", str, "what clients call the model"),
+    ("--context-length", "model.context_length", int, "serve less than the model's own limit, in tokens"),
+    ("--host", "gateway.host", str, "address to listen on (127.0.0.1)"),
+    ("--port", "gateway.port", int, "port to listen on (30000)"),
+    ("--api-keys-file", "gateway.api_keys_file", str, "a file with one API key a line"),
+    ("--admin-api-key", "gateway.admin_key", str, "the key of the admin routes"),
+    ("--log-level", "logging.level", str, "debug, info, warning or error"),
+    ("--log-format", "logging.format", str, "json or console"),
+    ("--device", "executor.device", str, "cpu or cuda"),
+    ("--dtype", "executor.dtype", str, "float32, bfloat16 or float16"),
+    ("--page-size", "executor.page_size", int, "tokens in a page of the KV pool"),
+    ("--mem-fraction-static", "executor.mem_fraction_static", float, "share of device memory for weights and KV pool"),
+    ("--max-total-tokens", "executor.max_total_tokens", int, "size of the KV pool in tokens"),
+    ("--schedule-policy", "scheduler.policy", str, "lpm or fcfs"),
+    ("--chunked-prefill-size", "scheduler.max_step_tokens", int, "the most prompt tokens in one step"),
+    ("--max-running-requests", "scheduler.max_running_requests", int, "requests that hold KV at once"),
+    ("--tokenizers", "tokenizer.replicas", int, "tokenizer processes"),
+    ("--detokenizers", "detokenizer.replicas", int, "detokenizer processes"),
+    ("--run-dir", "run_dir", str, "where sockets and status files lie"),
+)
+_SWITCHES: tuple[tuple[str, str, bool, str], ...] = (
+    ("--disable-radix-cache", "executor.disable_radix_cache", True, "compute every prompt anew"),
+    ("--enable-metrics", "gateway.enable_metrics", True, "serve /metrics (on by default)"),
+    ("--disable-metrics", "gateway.enable_metrics", False, "do not serve /metrics"),
+    ("--allow-plain-tcp", "links.allow_plain_tcp", True, "tcp links beyond this machine without keys"),
+)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    for flag, key, kind, text in _VALUES:
+        parser.add_argument(flag, dest=key, type=kind, help=text)
+    for flag, key, value, text in _SWITCHES:
+        parser.add_argument(flag, dest=key, action="store_const", const=value, help=text)
+    parser.add_argument("--api-key", action="append", default=[], help="an API key; may be given several times")
+    parser.add_argument("--tp", "--tensor-parallel-size", type=int, default=1, help="devices that share one model")
+    parser.add_argument("--enable-flashinfer", action="store_true", help="FlashInfer kernels (needs CUDA)")
+    parser.add_argument("--config", help="a YAML file; flags win over it")
+    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="any key of the configuration")
+
+
+def overrides(arguments: argparse.Namespace) -> dict[str, Any]:
+    """Dotted keys to values, for `shared.config.load`. Raises ConfigError for what cannot be had."""
+    _refuse_what_is_not_built(arguments)
+    keys = [key for _, key, *_ in _VALUES] + [key for _, key, *_ in _SWITCHES]
+    found = {key: value for key in keys if (value := getattr(arguments, key)) is not None}
+    if arguments.api_key:
+        found["gateway.api_keys"] = arguments.api_key
+    for setting in arguments.set:
+        key, equals, text = setting.partition("=")
+        if not equals:
+            raise ConfigError(f"--set {setting}: expected KEY=VALUE")
+        found[key] = yaml.safe_load(text)
+    return found
+
+
+def _refuse_what_is_not_built(arguments: argparse.Namespace) -> None:
+    if arguments.tp != 1:
+        raise ConfigError(f"--tp {arguments.tp}: tensor parallelism is not available in this version; use --tp 1")
+    if arguments.enable_flashinfer:
+        if not Path("/dev/nvidiactl").exists():
+            raise ConfigError("--enable-flashinfer: there is no CUDA device on this machine")
+        raise ConfigError("--enable-flashinfer: FlashInfer kernels are not available in this version")

@@ -1,0 +1,219 @@
+"""`sapwood serve`: every stage on this machine under one supervisor. `sapwood run STAGE`: one stage under its own.
+
+Resolves the configuration once, prepares the model folder, writes both down in a private run directory, and hands
+over to `shared.supervise`. Does not import any service: they are processes of their own.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import msgspec
+import uvloop
+
+from shared import config as configuration
+from shared import flags, logging
+from shared.config import Config, ConfigError
+from shared.model_card import load_card, prepared_folder, source_path
+from shared.service import EXIT_CONFIG
+from shared.supervise import ProcessSpec, Supervisor
+
+STATUS_FRESH_S = 15.0  # a process whose status file is older makes no progress
+READY_POLL_S = 0.1
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="sapwood")
+    commands = parser.add_subparsers(dest="command", required=True)
+    serve = commands.add_parser("serve", help="start every stage on this machine")
+    flags.add_arguments(serve)
+    run = commands.add_parser("run", help="start one stage, restarted when it dies (for containers)")
+    run.add_argument("service", choices=flags.SERVICES)
+    flags.add_arguments(run)
+    prepare = commands.add_parser("prepare", help="convert the model once, so that later starts are quick")
+    flags.add_arguments(prepare)
+    health = commands.add_parser("health", help="exit 0 if the processes of the run directory make progress")
+    flags.add_arguments(health)
+    arguments = parser.parse_args(argv)
+    try:
+        return _dispatch(arguments)
+    except ConfigError as error:
+        print(f"sapwood: {error}", file=sys.stderr)
+        return EXIT_CONFIG
+
+
+def _dispatch(arguments: argparse.Namespace) -> int:
+    config = configuration.load(arguments.config, environment=os.environ, overrides=flags.overrides(arguments))
+    if arguments.command == "health":
+        return _health(config)
+    source_path(config.model)
+    logging.configure("supervisor", level=config.logging.level, json_lines=config.logging.format == "json")
+    with _run_directory(config) as config:
+        config_file = _write_config(config)
+        _prepare(config_file)
+        if arguments.command == "prepare":
+            return 0
+        if arguments.command == "run":
+            return uvloop.run(_supervise(config, [_spec(arguments.service, arguments.service, config_file)]))
+        _check_port(config)
+        return uvloop.run(_supervise(config, _all_specs(config, config_file), announce=True))
+
+
+@contextlib.contextmanager
+def _run_directory(config: Config) -> Iterator[Config]:
+    """The configuration with a run directory that exists, private to this user; a temporary one is removed after."""
+    if config.run_dir:
+        Path(config.run_dir).mkdir(parents=True, exist_ok=True, mode=0o700)
+        yield config
+        return
+    _remove_stale_directories()
+    folder = tempfile.mkdtemp(prefix=f"sapwood-{os.getpid()}-")
+    try:
+        yield msgspec.structs.replace(config, run_dir=folder)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _remove_stale_directories() -> None:
+    """What supervisors that were killed could not remove themselves."""
+    for folder in Path(tempfile.gettempdir()).glob("sapwood-*-*"):
+        owner = folder.name.split("-")[1]
+        if owner.isdigit() and folder.stat().st_uid == os.getuid() and not Path(f"/proc/{owner}").exists():
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _write_config(config: Config) -> Path:
+    path = Path(config.run_dir) / "config.yaml"
+    path.touch(mode=0o600)
+    path.write_bytes(configuration.dump(config))
+    return path
+
+
+def _python(module: str, *arguments: str) -> tuple[str, ...]:
+    # -P: a folder named services where the user stands must not shadow ours
+    return (sys.executable, "-P", "-m", module, *arguments)
+
+
+def _prepare(config_file: Path) -> None:
+    command = _python("services.executor.model.prepare", "--config", str(config_file))
+    if subprocess.run(command, stdout=subprocess.DEVNULL).returncode != 0:
+        raise ConfigError("the model could not be prepared")
+
+
+def _spec(service: str, name: str, config_file: Path, module: str | None = None) -> ProcessSpec:
+    argv = _python(module or f"services.{service}", "--config", str(config_file), "--name", name)
+    return ProcessSpec(name, argv, stop_rank=0 if service == "gateway" else 1)
+
+
+def _all_specs(config: Config, config_file: Path) -> list[ProcessSpec]:
+    replicas = {"tokenizer": config.tokenizer.replicas, "detokenizer": config.detokenizer.replicas}
+    modules = {"executor": config.executor.module}
+    return [
+        _spec(service, f"{service}-{number}" if service in replicas else service, config_file, modules.get(service))
+        for service in flags.SERVICES
+        for number in range(1, replicas.get(service, 1) + 1)
+    ]
+
+
+def _check_port(config: Config) -> None:
+    family = socket.AF_INET6 if ":" in config.gateway.host else socket.AF_INET
+    with socket.socket(family) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((config.gateway.host, config.gateway.port))
+        except OSError as error:
+            where = f"{config.gateway.host}:{config.gateway.port}"
+            raise ConfigError(f"cannot listen on {where}: {error.strerror}; choose another --port") from error
+
+
+async def _supervise(config: Config, specs: list[ProcessSpec], *, announce: bool = False) -> int:
+    stopping = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stopping.set)
+    supervisor = Supervisor(specs, config.supervisor, Path(config.run_dir) / "status")
+    await supervisor.start()
+    waits = [asyncio.create_task(stopping.wait()), asyncio.create_task(supervisor.fatal())]
+    announcing = asyncio.create_task(_announce(config)) if announce else None
+    await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+    code = 0 if stopping.is_set() else await supervisor.fatal()
+    if announcing is not None:
+        announcing.cancel()
+    await supervisor.stop()
+    for wait in waits:
+        wait.cancel()
+    return code
+
+
+async def _announce(config: Config) -> None:
+    """Print the one line for people, once a request would be answered."""
+    started_s = time.monotonic()
+    while not await _answers(config, "/ready"):  # noqa: ASYNC110 - another process knows, no event of ours
+        await asyncio.sleep(READY_POLL_S)
+    card = load_card(prepared_folder(config.model))
+    address = _address(config)
+    body = json.dumps(
+        {"model": card.model_id, "messages": [{"role": "user", "content": "What is the capital of France?"}]}
+    )
+    print(f"\nSapwood is ready at {address} with {card.model_id} ({time.monotonic() - started_s:.1f} s). Try:\n")
+    print(
+        f"  curl {address}/v1/chat/completions -H 'Content-Type: application/json'{_key_header(config)} -d '{body}'\n"
+    )
+    sys.stdout.flush()
+
+
+def _address(config: Config) -> str:
+    host = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(config.gateway.host, config.gateway.host)
+    return f"http://{host}:{config.gateway.port}"
+
+
+def _key_header(config: Config) -> str:
+    keyed = config.gateway.api_keys or config.gateway.api_keys_file
+    return " -H 'Authorization: Bearer YOUR_KEY'" if keyed else ""
+
+
+async def _answers(config: Config, path: str) -> bool:
+    """Whether the gateway answers 200 there."""
+    host = _address(config).removeprefix("http://").rpartition(":")[0].strip("[]")
+    try:
+        reader, writer = await asyncio.open_connection(host, config.gateway.port)
+    except OSError:
+        return False
+    try:
+        writer.write(f"GET {path} HTTP/1.0\r\nHost: {host}\r\n\r\n".encode())
+        status = await asyncio.wait_for(reader.readline(), 5.0)
+    except (OSError, TimeoutError):
+        return False
+    finally:
+        writer.close()
+    return b" 200 " in status
+
+
+def _health(config: Config) -> int:
+    files = list((Path(config.run_dir) / "status").glob("*.json"))
+    now = time.time()
+    bad = [
+        path.stem
+        for path in files
+        if now - path.stat().st_mtime > STATUS_FRESH_S or json.loads(path.read_text())["state"] != "ready"
+    ]
+    if bad or not files:
+        print(f"not healthy: {', '.join(bad) or 'no process'}")
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,201 @@
+"""What every stage's process has in common: event loop, signals, ticks, the lifeline to its supervisor, exit codes.
+
+A process never outlives its supervisor, never limps on after an unexpected exception, and tells of progress, not of a
+turning event loop: while a service's work in hand is older than the limit, it does not report that it is alive.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import ctypes
+import os
+import signal
+import socket
+import sys
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import uvloop
+import zmq
+
+from shared import config as configuration
+from shared import logging, wire
+from shared.config import Config, ConfigError
+from shared.link import new_identity
+from shared.transport import PlainTcpError, Transport, ZmqTransport
+
+EXIT_BROKEN = 70  # an invariant does not hold: start again
+EXIT_CONFIG = 78  # nothing will change by starting again
+EXIT_ORPHANED = 79  # the supervisor is gone
+
+LIFELINE_VARIABLE = "SAPWOOD_LIFELINE"  # descriptor of a socket whose other end the supervisor holds
+READY, ALIVE = b"ready\n", b"alive\n"
+
+TICK_S = 0.1
+ALIVE_S = 0.5
+REFRESH_S = 3.0
+
+
+class Service(Protocol):
+    async def start(self) -> None:
+        """Load, bind, dial; return when ready for work. Raises ConfigError for what a restart would not cure."""
+
+    async def stop(self) -> None:
+        """Finish tidily and close."""
+
+    def tick(self) -> None:
+        """Called every TICK_S: the links' ticks, timeouts."""
+
+    async def refresh(self) -> None:
+        """Called every REFRESH_S and once at start: the addresses of dialled links are resolved again."""
+
+    def progress(self) -> wire.Progress: ...
+
+
+@dataclass(frozen=True)
+class Context:
+    """What a service is built from. `fail(reason)` ends the process for a reason that a restart may cure."""
+
+    config: Config
+    name: str
+    identity: str
+    transport: Transport
+    fail: Callable[[str], None]
+
+
+Build = Callable[[Context], Service]
+
+
+def main(role: wire.Role, build: Build) -> None:
+    """Run one service in this process until a signal ends it; exits with one of the codes above."""
+    parser = argparse.ArgumentParser(prog=f"python -m services.{role}")
+    parser.add_argument("--config", help="the resolved configuration")
+    parser.add_argument("--name", default=role, help="what this process is called in logs")
+    arguments = parser.parse_args()
+    lifeline = Lifeline.from_environment()
+    try:
+        config = configuration.load(arguments.config)  # resolved: the launcher has read the environment
+        logging.configure(arguments.name, level=config.logging.level, json_lines=config.logging.format == "json")
+        code = uvloop.run(_Runner(config, arguments.name, build, lifeline).run())
+    except (ConfigError, PlainTcpError) as error:
+        logging.get().error("cannot_start", reason=str(error))
+        code = EXIT_CONFIG
+    sys.stdout.flush()
+    os._exit(code)  # a step thread that hangs must not keep the process
+
+
+class Lifeline:
+    """The child's end of the socket to its supervisor; without a supervisor it does nothing."""
+
+    def __init__(self, end: socket.socket | None) -> None:
+        self._end = end
+
+    @classmethod
+    def from_environment(cls) -> Lifeline:
+        descriptor = os.environ.pop(LIFELINE_VARIABLE, None)
+        if descriptor is None:
+            return cls(None)
+        end = socket.socket(fileno=int(descriptor))
+        _die_with_parent()
+        threading.Thread(target=_exit_at_end_of, args=(end,), name="lifeline", daemon=True).start()
+        return cls(end)
+
+    def say(self, line: bytes) -> None:
+        if self._end is not None:
+            with contextlib.suppress(OSError):  # a supervisor that does not read, or is gone: see _exit_at_end_of
+                self._end.send(line, socket.MSG_DONTWAIT)
+
+
+def _exit_at_end_of(end: socket.socket) -> None:
+    with contextlib.suppress(OSError):
+        while end.recv(64):
+            pass
+    os._exit(EXIT_ORPHANED)
+
+
+def _die_with_parent() -> None:
+    """On Linux the kernel does it too, also for a process that is stopped or holds its interpreter."""
+    if sys.platform == "linux":
+        set_parent_death_signal = 1
+        ctypes.CDLL(None).prctl(set_parent_death_signal, signal.SIGKILL)
+
+
+class _Runner:
+    def __init__(self, config: Config, name: str, build: Build, lifeline: Lifeline) -> None:
+        self._config = config
+        self._name = name
+        self._build = build
+        self._lifeline = lifeline
+        self._log = logging.get()
+        self._stopping = asyncio.Event()
+        self._code = 0
+
+    async def run(self) -> int:
+        loop = asyncio.get_running_loop()
+        loop.set_exception_handler(self._on_loop_exception)
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self._stopping.set)
+        transport = ZmqTransport(allow_plain_tcp=self._config.links.allow_plain_tcp)
+        service = self._build(Context(self._config, self._name, new_identity(), transport, self._fail))
+        try:
+            await service.start()
+        except zmq.ZMQError as error:
+            raise ConfigError(f"links: {error.strerror}") from error
+        await self._serve(service)
+        return self._code
+
+    async def _serve(self, service: Service) -> None:
+        await service.refresh()
+        self._lifeline.say(READY)
+        self._log.info("ready", pid=os.getpid())
+        ticking = asyncio.create_task(self._guarded(self._tick(service)))
+        refreshing = asyncio.create_task(self._guarded(self._refresh(service)))
+        await self._stopping.wait()
+        self._log.info("stopping")
+        await service.stop()
+        ticking.cancel()
+        refreshing.cancel()
+
+    async def _tick(self, service: Service) -> None:
+        loop = asyncio.get_running_loop()
+        alive_s = loop.time()
+        while True:
+            service.tick()
+            if loop.time() - alive_s >= ALIVE_S and self._healthy(service):
+                alive_s = loop.time()
+                self._lifeline.say(ALIVE)
+            await asyncio.sleep(TICK_S)
+
+    def _healthy(self, service: Service) -> bool:
+        return service.progress().step_age_s < self._config.supervisor.hang_timeout_s
+
+    async def _refresh(self, service: Service) -> None:
+        while True:
+            await asyncio.sleep(REFRESH_S)
+            await service.refresh()
+
+    async def _guarded(self, work: Any) -> None:
+        try:
+            await work
+        except asyncio.CancelledError:
+            raise
+        except Exception:
+            self._log.exception("broken")
+            self._end(EXIT_BROKEN)
+
+    def _on_loop_exception(self, _loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        self._log.error("broken", reason=context.get("message"), exc_info=context.get("exception"))
+        self._end(EXIT_BROKEN)
+
+    def _fail(self, reason: str) -> None:
+        self._log.error("failed", reason=reason)
+        self._end(EXIT_BROKEN)
+
+    def _end(self, code: int) -> None:
+        """At once: who cannot trust its own state has nothing to finish."""
+        sys.stdout.flush()
+        os._exit(code)

@@ -1,0 +1,177 @@
+"""The watchdog parent: starts processes, kills -9 what shows no progress, restarts what dies, stops all in order.
+
+Knows argv, lifelines and exit codes. Does not know what the processes do. `sapwood serve` runs one of these over all
+stages of a machine; in a container it is process 1 over one stage.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import signal
+import socket
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from shared import logging
+from shared.config import SupervisorConfig
+from shared.service import EXIT_CONFIG, LIFELINE_VARIABLE, READY
+
+BACK_OFF_FIRST_S = 0.2
+BACK_OFF_LAST_S = 10.0
+STABLE_S = 30.0  # a process that ran for so long starts its back-off anew
+
+State = Literal["starting", "ready", "waiting", "stopped"]
+
+
+@dataclass(frozen=True)
+class ProcessSpec:
+    """What to run. Processes stop in order of `stop_rank`, those of one rank together."""
+
+    name: str
+    argv: tuple[str, ...]
+    environment: dict[str, str] = field(default_factory=dict)
+    stop_rank: int = 0
+
+
+@dataclass
+class _Child:
+    spec: ProcessSpec
+    state: State = "starting"
+    process: asyncio.subprocess.Process | None = None
+    restarts: int = 0
+    keeper: asyncio.Task[None] | None = None
+
+
+class Supervisor:
+    """Args:
+    status_dir: one small JSON file a process lies here, touched while it makes progress (for health checks).
+    """
+
+    def __init__(self, specs: list[ProcessSpec], config: SupervisorConfig, status_dir: Path) -> None:
+        self._children = [_Child(spec) for spec in specs]
+        self._config = config
+        self._status_dir = status_dir
+        self._log = logging.get()
+        self._stopping = False
+        self._fatal: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+
+    async def start(self) -> None:
+        """Start all processes; they are kept running from now on."""
+        self._status_dir.mkdir(parents=True, exist_ok=True)
+        for child in self._children:
+            child.keeper = asyncio.create_task(self._keep(child))
+
+    async def fatal(self) -> int:
+        """Wait until a process ends in a way that a restart would not cure; returns its exit code."""
+        return await asyncio.shield(self._fatal)
+
+    def all_ready(self) -> bool:
+        return all(child.state == "ready" for child in self._children)
+
+    async def stop(self) -> None:
+        """SIGTERM in order of stop_rank, kill -9 for what is still there at the timeout."""
+        self._stopping = True
+        for rank in sorted({child.spec.stop_rank for child in self._children}):
+            group = [child for child in self._children if child.spec.stop_rank == rank]
+            await asyncio.gather(*(self._stop_child(child) for child in group))
+
+    async def _keep(self, child: _Child) -> None:
+        back_off_s = BACK_OFF_FIRST_S
+        while True:
+            started_s = time.monotonic()
+            code = await self._run_once(child)
+            if self._stopping:
+                break
+            self._log.warning("process_ended", process=child.spec.name, code=code)
+            if code == EXIT_CONFIG:
+                self._give_up(code)
+                return
+            if time.monotonic() - started_s > STABLE_S:
+                back_off_s = BACK_OFF_FIRST_S
+            self._note(child, "waiting")
+            await asyncio.sleep(back_off_s)
+            back_off_s = min(back_off_s * 2, BACK_OFF_LAST_S)
+            child.restarts += 1
+        self._note(child, "stopped")
+
+    def _give_up(self, code: int) -> None:
+        if not self._fatal.done():
+            self._fatal.set_result(code)
+
+    async def _run_once(self, child: _Child) -> int:
+        ours, theirs = socket.socketpair()
+        ours.setblocking(False)
+        environment = os.environ | child.spec.environment | {LIFELINE_VARIABLE: str(theirs.fileno())}
+        child.process = await asyncio.create_subprocess_exec(
+            *child.spec.argv, env=environment, pass_fds=[theirs.fileno()], start_new_session=True
+        )
+        theirs.close()
+        self._note(child, "starting")
+        watch = asyncio.create_task(self._watch(child, ours))
+        try:
+            return await child.process.wait()
+        finally:
+            watch.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await watch
+            ours.close()
+
+    async def _watch(self, child: _Child, lifeline: socket.socket) -> None:
+        loop = asyncio.get_running_loop()
+        limit_s = self._config.start_timeout_s
+        while True:
+            try:
+                said = await asyncio.wait_for(loop.sock_recv(lifeline, 256), limit_s)
+            except TimeoutError:
+                self._kill(child, f"no progress for {limit_s:g} s")
+                return
+            if not said:
+                return
+            if READY in said:
+                limit_s = self._config.hang_timeout_s
+                self._log.info("process_ready", process=child.spec.name, restarts=child.restarts)
+            if child.state == "ready" or READY in said:
+                self._note(child, "ready")
+
+    def _kill(self, child: _Child, reason: str) -> None:
+        self._log.error("process_killed", process=child.spec.name, reason=reason)
+        if child.process is not None and child.process.returncode is None:
+            with contextlib.suppress(ProcessLookupError):
+                child.process.send_signal(signal.SIGKILL)
+
+    async def _stop_child(self, child: _Child) -> None:
+        process = child.process
+        if process is not None and process.returncode is None:
+            with contextlib.suppress(ProcessLookupError):
+                process.send_signal(signal.SIGTERM)
+                process.send_signal(signal.SIGCONT)  # one that is stopped would not hear it
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(process.wait(), self._config.stop_timeout_s)
+            self._kill_if_running(child)
+            await process.wait()
+        if child.keeper is not None:
+            child.keeper.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await child.keeper
+
+    def _kill_if_running(self, child: _Child) -> None:
+        if child.process is not None and child.process.returncode is None:
+            self._kill(child, f"did not stop in {self._config.stop_timeout_s:g} s")
+
+    def _note(self, child: _Child, state: State) -> None:
+        child.state = state
+        status: dict[str, Any] = {
+            "name": child.spec.name,
+            "state": state,
+            "pid": child.process.pid if child.process else None,
+            "restarts": child.restarts,
+        }
+        path = self._status_dir / f"{child.spec.name}.json"
+        part = path.with_suffix(".part")
+        part.write_text(json.dumps(status))
+        part.replace(path)

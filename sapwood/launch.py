@@ -40,7 +40,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             file=sys.stderr,
         )
         return EXIT_UNAVAILABLE
-    _hand_over(arguments)
+    return _hand_over(arguments)
 
 
 def _hand_over(arguments: list[str]) -> NoReturn:

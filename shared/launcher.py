@@ -60,6 +60,8 @@ def _dispatch(arguments: argparse.Namespace) -> int:
     if arguments.command == "health":
         return _health(config)
     source_path(config.model)
+    if arguments.command == "serve":
+        _check_port(config)
     logging.configure("supervisor", level=config.logging.level, json_lines=config.logging.format == "json")
     with _run_directory(config) as config:
         config_file = _write_config(config)
@@ -68,7 +70,6 @@ def _dispatch(arguments: argparse.Namespace) -> int:
             return 0
         if arguments.command == "run":
             return uvloop.run(_supervise(config, [_spec(arguments.service, arguments.service, config_file)]))
-        _check_port(config)
         return uvloop.run(_supervise(config, _all_specs(config, config_file), announce=True))
 
 

@@ -257,6 +257,9 @@ class MemoryTransport:
     def drop_router(self, endpoint: str) -> None:
         self._routers.pop(endpoint, None)
 
+    def drop_dealer(self, endpoint: str, identity: bytes) -> None:
+        self._dealers.pop((endpoint, identity), None)
+
     def is_bound(self, endpoint: str, router: _MemoryRouter) -> bool:
         return self._routers.get(endpoint) is router
 
@@ -291,4 +294,4 @@ class _MemoryDealer:
             self._on_frames(frames)
 
     def close(self) -> None:
-        self._network.unplug(self._identity)
+        self._network.drop_dealer(self._endpoint, self._identity)

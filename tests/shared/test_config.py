@@ -1,0 +1,64 @@
+import pytest
+
+from shared import config as configuration
+from shared.config import Config, ConfigError, load
+
+
+def test_defaults_without_any_source():
+    assert load() == Config()
+
+
+def test_the_shipped_file_states_the_defaults(repository):
+    assert load(repository / "configs" / "default.yaml") == Config()
+
+
+def test_flags_win_over_environment_and_environment_over_the_file(tmp_path):
+    file = tmp_path / "sapwood.yaml"
+    file.write_text("gateway: {port: 1, host: a}\nscheduler: {policy: fcfs}\n")
+    environment = {"SAPWOOD_GATEWAY__PORT": "2", "SAPWOOD_GATEWAY__HOST": "b", "HOME": "/"}
+    loaded = load(file, environment=environment, overrides={"gateway.port": 3})
+    assert (loaded.gateway.port, loaded.gateway.host, loaded.scheduler.policy) == (3, "b", "fcfs")
+
+
+@pytest.mark.parametrize(
+    ("overrides", "message"),
+    [
+        ({"gateway.prt": 1}, "unknown key 'gateway.prt'; did you mean 'port'?"),
+        ({"gatway.port": 1}, "unknown key 'gatway.port'; did you mean 'gateway'?"),
+        ({"gateway.port.deep": 1}, "unknown key 'gateway.port.deep'"),
+        ({"gateway.port": "x"}, "Expected `int`, got `str` - at `$.gateway.port`"),
+        ({"gateway.port": 70000}, "<= 65535"),
+        ({"executor.mem_fraction_static": 1.0}, "< 1"),
+        ({"scheduler.policy": "best"}, "Invalid enum value 'best'"),
+        ({"gateway": 1}, "Expected `object`"),
+    ],
+)
+def test_what_is_wrong_is_named(overrides, message):
+    with pytest.raises(ConfigError, match=message.replace("$", r"\$").replace("?", r"\?")):
+        load(overrides=overrides)
+
+
+def test_a_file_that_is_no_mapping(tmp_path):
+    file = tmp_path / "list.yaml"
+    file.write_text("- 1\n")
+    with pytest.raises(ConfigError, match="expected sections"):
+        load(file)
+
+
+def test_a_file_that_is_not_there(tmp_path):
+    with pytest.raises(ConfigError, match="cannot read"):
+        load(tmp_path / "nothing.yaml")
+
+
+def test_what_is_dumped_loads_as_the_same(tmp_path):
+    config = load(overrides={"gateway.api_keys": ["k"], "run_dir": "/r", "executor.max_total_tokens": 5})
+    file = tmp_path / "config.yaml"
+    file.write_bytes(configuration.dump(config))
+    assert load(file) == config
+
+
+def test_endpoints_know_the_run_directory():
+    config = load(overrides={"run_dir": "/r", "links.hub_bind": "tcp://0.0.0.0:1"})
+    assert config.endpoint("front_bind") == config.endpoint("front") == "ipc:///r/front.sock"
+    assert config.endpoint("hub") == "ipc:///r/hub.sock"
+    assert config.endpoint("hub_bind") == "tcp://0.0.0.0:1"

@@ -1,0 +1,280 @@
+"""The link protocol, over the in-memory transport and over real sockets."""
+
+import asyncio
+
+import msgspec
+import pytest
+
+from shared import wire
+from shared.link import BoundLink, DialledLink, Joined, Left, Received
+from shared.transport import MemoryTransport, PlainTcpError, Unreachable, ZmqTransport
+
+HUB = "mem://hub"
+ABORT = wire.Abort("r1", 1, "gw", "client")
+
+
+class Clock:
+    now_s = 0.0
+
+    def __call__(self) -> float:
+        return self.now_s
+
+
+class Pair:
+    """A hub and a gateway that dials it."""
+
+    def __init__(self, transport=None, endpoint=HUB, protocol=wire.PROTOCOL, role="gateway"):
+        self.transport = transport or MemoryTransport()
+        self.endpoint, self.protocol, self.role = endpoint, protocol, role
+        self.clock = Clock()
+        self.hub_events, self.gateway_events, self.refusals = [], [], []
+        self.bind()
+        self.dial("gw")
+
+    def bind(self):
+        self.hub = BoundLink(
+            self.transport,
+            self.endpoint,
+            wire.HUB_ACCEPTS,
+            self.hub_events.append,
+            identity="hub",
+            clock=self.clock,
+        )
+
+    def dial(self, identity):
+        self.gateway = DialledLink(
+            self.transport,
+            self.endpoint,
+            wire.HubToGateway,
+            self.gateway_events.append,
+            identity=identity,
+            hello=lambda: wire.Hello(self.role, self.protocol, "gateway"),
+            on_refused=self.refusals.append,
+            clock=self.clock,
+        )
+
+    def pass_time(self, seconds, *, hub=True, gateway=True):
+        for _ in range(int(seconds / 0.5)):
+            self.clock.now_s += 0.5
+            if hub:
+                self.hub.tick()
+            if gateway:
+                self.gateway.tick()
+            self.transport.pump()
+
+    async def link(self):
+        await self.gateway.refresh()
+        self.pass_time(1)
+        return self
+
+    def without_beats(self, events):
+        return [e for e in events if not (isinstance(e, Received) and isinstance(e.message, wire.Heartbeat))]
+
+
+async def test_hello_and_welcome_join_both_sides():
+    pair = await Pair().link()
+    assert pair.without_beats(pair.hub_events) == [Joined("gw", wire.Hello("gateway", wire.PROTOCOL, "gateway"))]
+    assert pair.without_beats(pair.gateway_events) == [Joined("hub")]
+    assert pair.hub.peers("gateway") == ["gw"]
+    assert pair.gateway.peers == ["hub"]
+
+
+async def test_messages_go_both_ways():
+    pair = await Pair().link()
+    assert pair.gateway.send("hub", ABORT)
+    assert pair.hub.send("gw", wire.Lost("r1", 1, "why"))
+    pair.transport.pump()
+    assert pair.hub_events[-1] == Received("gw", ABORT)
+    assert pair.gateway_events[-1] == Received("hub", wire.Lost("r1", 1, "why"))
+
+
+async def test_sending_to_who_is_not_there_says_so():
+    pair = Pair()
+    assert not pair.gateway.send("hub", ABORT)
+    assert not pair.hub.send("gw", wire.Reset())
+
+
+async def test_heartbeats_carry_progress_both_ways():
+    pair = await Pair().link()
+    beats = [e for e in pair.hub_events + pair.gateway_events if isinstance(e, Received)]
+    assert {beat.peer for beat in beats} == {"gw", "hub"}
+    assert all(isinstance(beat.message.progress, wire.Progress) for beat in beats)
+
+
+async def test_a_silent_peer_leaves_on_both_sides():
+    pair = await Pair().link()
+    pair.pass_time(6, gateway=False)
+    assert isinstance(pair.without_beats(pair.hub_events)[-1], Left)
+    pair = await Pair().link()
+    pair.pass_time(6, hub=False)
+    assert Left in [type(e) for e in pair.gateway_events]
+
+
+async def test_after_silence_they_find_each_other_again():
+    pair = await Pair().link()
+    pair.pass_time(6, gateway=False)
+    pair.pass_time(2)
+    assert isinstance(pair.without_beats(pair.hub_events)[-1], Joined)
+    assert isinstance(pair.without_beats(pair.gateway_events)[-1], Joined)
+
+
+async def test_a_dead_peer_is_found_at_the_next_send():
+    pair = await Pair().link()
+    pair.transport.unplug(b"gw")
+    assert not pair.hub.send("gw", wire.Lost("r1", 1, ""))
+    pair.transport.pump()
+    assert isinstance(pair.hub_events[-1], Left)
+
+
+async def test_a_restarted_bound_side_resets_and_grants_anew():
+    pair = await Pair().link()
+    pair.hub.close()
+    pair.bind()
+    assert pair.gateway.send("hub", ABORT)
+    assert pair.gateway.send("hub", ABORT)
+    pair.transport.pump()
+    assert [type(e) for e in pair.without_beats(pair.gateway_events)] == [Joined, Left, Joined]
+    assert ABORT not in [getattr(e, "message", None) for e in pair.hub_events]
+
+
+async def test_an_old_grant_is_not_in_force():
+    pair = await Pair().link()
+    stale = pair.transport.dial(HUB, b"other", lambda frames: None)
+    stale.send([(1).to_bytes(8, "big"), msgspec.msgpack.encode(ABORT)])
+    pair.transport.pump()
+    assert ABORT not in [getattr(e, "message", None) for e in pair.hub_events]
+
+
+async def test_another_protocol_is_refused_with_both_versions_named():
+    pair = await Pair(protocol=99).link()
+    assert "99" in pair.refusals[0]
+    assert str(wire.PROTOCOL) in pair.refusals[0]
+    assert pair.without_beats(pair.hub_events) == []
+
+
+async def test_a_role_without_business_here_is_refused():
+    pair = await Pair(role="scheduler").link()
+    assert "scheduler" in pair.refusals[0]
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [
+        b"",
+        b"\xc1",
+        msgspec.msgpack.encode(wire.StepResult(1, (), wire.Capacity(0, 0, 0), wire.CacheCounters(), wire.StageTimes())),
+    ],
+)
+async def test_what_the_role_may_not_say_costs_the_link_and_nothing_else(payload):
+    pair = await Pair().link()
+    grant = (1).to_bytes(8, "big")
+    pair.transport.to_router(HUB, b"gw", [grant, payload])
+    pair.transport.pump()
+    assert [type(e) for e in pair.without_beats(pair.hub_events)] == [Joined, Left, Joined]
+
+
+@pytest.mark.parametrize("frames", [[], [b"x"], [b"", b"garbage"], [b"1", b"2", b"3"]])
+async def test_garbage_frames_do_nothing(frames):
+    pair = await Pair().link()
+    before = pair.without_beats(pair.hub_events)
+    pair.transport.to_router(HUB, b"gw", frames)
+    pair.transport.pump()
+    assert pair.without_beats(pair.hub_events) == before
+
+
+class AddressBook(MemoryTransport):
+    """A name that resolves to whatever the test says."""
+
+    addresses = (HUB,)
+
+    async def resolve(self, endpoint):
+        return list(self.addresses)
+
+
+async def test_addresses_are_dialled_and_hung_up_as_they_come_and_go():
+    transport = AddressBook()
+    pair = Pair(transport)
+    other_events = []
+    BoundLink(transport, "mem://two", wire.HUB_ACCEPTS, other_events.append, identity="hub-2", clock=pair.clock)
+    await pair.link()
+    transport.addresses = (HUB, "mem://two")
+    await pair.link()
+    assert sorted(pair.gateway.peers) == ["hub", "hub-2"]
+    transport.addresses = ("mem://two",)
+    await pair.link()
+    assert pair.gateway.peers == ["hub-2"]
+    transport.addresses = ()
+    await pair.link()
+    assert pair.gateway.peers == ["hub-2"], "a name that does not resolve for a moment ends nothing"
+
+
+# --- real sockets ----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+async def zmq_transport():
+    transport = ZmqTransport()
+    yield transport
+    transport.close()
+
+
+async def until(condition):
+    async with asyncio.timeout(5):
+        while not condition():
+            await asyncio.sleep(0.005)
+
+
+@pytest.mark.parametrize("scheme", ["ipc", "tcp"])
+async def test_over_zeromq(zmq_transport, tmp_path, unused_tcp_port, scheme):
+    endpoint = f"ipc://{tmp_path}/s" if scheme == "ipc" else f"tcp://127.0.0.1:{unused_tcp_port}"
+    pair = Pair(zmq_transport, endpoint)
+    await pair.gateway.refresh()
+
+    def joined():
+        pair.clock.now_s += 1
+        pair.gateway.tick()
+        return any(isinstance(e, Joined) for e in pair.gateway_events)
+
+    await until(joined)
+    for number in range(1000):
+        assert pair.gateway.send("hub", wire.Abort(f"r{number}", 1, "gw", "client"))
+    await until(lambda: len(pair.without_beats(pair.hub_events)) == 1001)
+    received = [e.message.request_id for e in pair.without_beats(pair.hub_events)[1:]]
+    assert received == [f"r{number}" for number in range(1000)]
+    pair.gateway.close()
+
+    def left():
+        pair.hub.send("gw", wire.Lost("r1", 1, ""))
+        return any(isinstance(e, Left) for e in pair.hub_events)
+
+    await until(left)
+    pair.hub.close()
+
+
+async def test_a_router_does_not_drop_silently(zmq_transport, tmp_path):
+    router = zmq_transport.bind(f"ipc://{tmp_path}/s", lambda identity, frames: None)
+    with pytest.raises(Unreachable):
+        router.send(b"nobody", [b"x"])
+    router.close()
+
+
+async def test_a_dealer_does_not_queue_for_nobody(zmq_transport, tmp_path):
+    dealer = zmq_transport.dial(f"ipc://{tmp_path}/nobody", b"me", lambda frames: None)
+    with pytest.raises(Unreachable):
+        dealer.send([b"x"])
+    dealer.close()
+
+
+@pytest.mark.parametrize("endpoint", ["tcp://0.0.0.0:5571", "tcp://10.0.0.1:5571", "tcp://gateway:5571"])
+async def test_plain_tcp_beyond_this_machine_needs_saying(zmq_transport, endpoint):
+    with pytest.raises(PlainTcpError, match="allow_plain_tcp"):
+        zmq_transport.bind(endpoint, lambda identity, frames: None)
+    with pytest.raises(PlainTcpError, match="allow_plain_tcp"):
+        zmq_transport.dial(endpoint, b"me", lambda frames: None)
+
+
+async def test_names_resolve_to_every_address(zmq_transport):
+    assert await zmq_transport.resolve("ipc:///x") == ["ipc:///x"]
+    assert await zmq_transport.resolve("tcp://127.0.0.1:5") == ["tcp://127.0.0.1:5"]
+    assert "tcp://127.0.0.1:5" in await zmq_transport.resolve("tcp://localhost:5")
+    assert await zmq_transport.resolve("tcp://no-such-host.invalid:5") == []

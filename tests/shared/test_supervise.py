@@ -1,0 +1,124 @@
+"""The supervisor over real processes: shared.service at one end of the lifeline, shared.supervise at the other."""
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import psutil
+import pytest
+
+from shared.config import SupervisorConfig
+from shared.service import EXIT_CONFIG
+from shared.supervise import ProcessSpec, Supervisor
+
+CONFIG = SupervisorConfig(start_timeout_s=20, hang_timeout_s=2, stop_timeout_s=1)
+
+
+def spec(name, rank=0):
+    return ProcessSpec(name, (sys.executable, "-m", "tests.support.sample_service", "--name", name), stop_rank=rank)
+
+
+def status(folder, name):
+    try:
+        return json.loads((folder / f"{name}.json").read_text())
+    except FileNotFoundError:
+        return {"state": None, "restarts": 0, "pid": None}
+
+
+async def until(condition, timeout_s=20):
+    async with asyncio.timeout(timeout_s):
+        while not condition():
+            await asyncio.sleep(0.02)
+
+
+@asynccontextmanager
+async def supervised(folder, *names):
+    supervisor = Supervisor([spec(name) for name in names], CONFIG, folder)
+    await supervisor.start()
+    try:
+        yield supervisor
+    finally:
+        await supervisor.stop()
+
+
+@pytest.fixture(autouse=True)
+def _in_the_checkout(repository, monkeypatch):
+    monkeypatch.chdir(repository)
+
+
+async def test_a_killed_process_is_started_again(tmp_path):
+    async with supervised(tmp_path, "steady-1", "steady-2") as supervisor:
+        await until(supervisor.all_ready)
+        first = status(tmp_path, "steady-1")["pid"]
+        os.kill(first, signal.SIGKILL)
+        await until(lambda: status(tmp_path, "steady-1")["restarts"] == 1 and supervisor.all_ready())
+        assert status(tmp_path, "steady-1")["pid"] != first
+        assert status(tmp_path, "steady-2")["restarts"] == 0
+    assert status(tmp_path, "steady-1")["state"] == "stopped"
+
+
+async def test_a_broken_process_is_started_again_with_a_growing_pause(tmp_path):
+    async with supervised(tmp_path, "broken-1"):
+        await until(lambda: status(tmp_path, "broken-1")["restarts"] >= 2)
+
+
+async def test_a_process_without_progress_is_killed(tmp_path):
+    async with supervised(tmp_path, "hangs-1"):
+        await until(lambda: status(tmp_path, "hangs-1")["restarts"] >= 1)
+
+
+async def test_a_stopped_process_is_killed(tmp_path):
+    async with supervised(tmp_path, "steady-1") as supervisor:
+        await until(supervisor.all_ready)
+        os.kill(status(tmp_path, "steady-1")["pid"], signal.SIGSTOP)
+        await until(lambda: status(tmp_path, "steady-1")["restarts"] == 1)
+
+
+async def test_what_a_restart_would_not_cure_ends_it_all(tmp_path):
+    async with supervised(tmp_path, "steady-1", "misconfigured-1") as supervisor:
+        async with asyncio.timeout(20):
+            assert await supervisor.fatal() == EXIT_CONFIG
+
+
+async def test_who_does_not_stop_is_killed(tmp_path):
+    async with supervised(tmp_path, "slow-1", "steady-1") as supervisor:
+        await until(supervisor.all_ready)
+        pids = [status(tmp_path, name)["pid"] for name in ("slow-1", "steady-1")]
+    assert not any(psutil.pid_exists(pid) for pid in pids)
+
+
+PARENT = """
+import asyncio, sys
+from pathlib import Path
+from tests.shared.test_supervise import spec, CONFIG
+from shared.supervise import Supervisor
+
+async def main():
+    await Supervisor([spec("steady-1"), spec("steady-2")], CONFIG, Path(sys.argv[1])).start()
+    await asyncio.sleep(60)
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.parametrize("freeze", [False, True], ids=["running", "stopped"])
+async def test_no_child_outlives_a_killed_supervisor(tmp_path, freeze):
+    parent = subprocess.Popen([sys.executable, "-c", PARENT, str(tmp_path)], cwd=Path.cwd())
+    names = ("steady-1", "steady-2")
+    try:
+        await until(lambda: all(status(tmp_path, name)["state"] == "ready" for name in names))
+        pids = [status(tmp_path, name)["pid"] for name in names]
+        if freeze:
+            os.kill(pids[0], signal.SIGSTOP)
+    finally:
+        parent.kill()
+        parent.wait()
+    killed_s = time.monotonic()
+    await until(lambda: not any(psutil.pid_exists(pid) for pid in pids), timeout_s=5)
+    assert time.monotonic() - killed_s < 5

@@ -1,0 +1,34 @@
+"""A service that does nothing but what its first name part says: steady, hangs, broken, misconfigured, slow."""
+
+import asyncio
+
+from shared import wire
+from shared.config import ConfigError
+from shared.service import main
+
+
+class SampleService:
+    def __init__(self, behaviour):
+        self.behaviour = behaviour
+
+    async def start(self):
+        if self.behaviour == "misconfigured":
+            raise ConfigError("there is no such model")
+
+    async def stop(self):
+        if self.behaviour == "slow":
+            await asyncio.sleep(60)
+
+    def tick(self):
+        if self.behaviour == "broken":
+            raise AssertionError("an invariant does not hold")
+
+    async def refresh(self):
+        pass
+
+    def progress(self):
+        return wire.Progress(step_age_s=1e9 if self.behaviour == "hangs" else 0.0)
+
+
+if __name__ == "__main__":
+    main("executor", lambda context: SampleService(context.name.partition("-")[0]))

@@ -1,7 +1,8 @@
 """The configuration: frozen structs, filled once at start from YAML, environment and flags, in this order.
 
 `load` is the only place that reads files and environment. An unknown key is an error that names the nearest known
-one. A variable SAPWOOD_SECTION__KEY (SAPWOOD_GATEWAY__PORT=8080) sets section.key; its value is read as YAML.
+one. A variable SAPWOOD_SECTION__KEY (SAPWOOD_GATEWAY__PORT=8080) sets section.key, SAPWOOD_RUN_DIR the run directory;
+the value is read as YAML. Other variables with this prefix are not ours: orchestrators make some from service names.
 """
 
 from __future__ import annotations
@@ -174,7 +175,7 @@ def _read_file(path: str | Path) -> dict[str, Any]:
 def _read_environment(environment: Mapping[str, str]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name, text in environment.items():
-        if name.startswith(ENV_PREFIX) and "__" in name:
+        if name.startswith(ENV_PREFIX) and ("__" in name or name == f"{ENV_PREFIX}RUN_DIR"):
             key = name.removeprefix(ENV_PREFIX).lower().replace("__", ".")
             try:
                 found[key] = yaml.safe_load(text)

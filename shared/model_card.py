@@ -61,9 +61,10 @@ def source_path(config: ModelConfig) -> Path:
 
 
 def prepared_folder(config: ModelConfig) -> Path:
-    """Where the prepared folder of the configured model is, or will be. Depends on the source's path, size and time."""
+    """Where the prepared folder of the configured model is, or will be: a new place when a file of the source changes."""
     source = source_path(config)
-    facts = source.stat()
-    key = f"{FORMAT} {source} {facts.st_size} {facts.st_mtime_ns} {config.name} {config.context_length}"
+    files = sorted(source.iterdir()) if source.is_dir() else [source]
+    facts = [(file.name, file.stat().st_size, int(file.stat().st_mtime)) for file in files]
+    key = f"{FORMAT} {source} {facts} {config.name} {config.context_length}"
     digest = hashlib.sha256(key.encode()).hexdigest()[:12]
     return Path(config.cache_dir).expanduser() / "models" / f"{source.stem}-{digest}"

@@ -15,8 +15,10 @@ def test_the_shipped_file_states_the_defaults(repository):
 def test_flags_win_over_environment_and_environment_over_the_file(tmp_path):
     file = tmp_path / "sapwood.yaml"
     file.write_text("gateway: {port: 1, host: a}\nscheduler: {policy: fcfs}\n")
-    environment = {"SAPWOOD_GATEWAY__PORT": "2", "SAPWOOD_GATEWAY__HOST": "b", "HOME": "/"}
+    environment = {"SAPWOOD_GATEWAY__PORT": "2", "SAPWOOD_GATEWAY__HOST": "b", "SAPWOOD_RUN_DIR": "/r"}
+    environment |= {"HOME": "/", "SAPWOOD_SERVICE_HOST": "10.0.0.1"}
     loaded = load(file, environment=environment, overrides={"gateway.port": 3})
+    assert loaded.run_dir == "/r"
     assert (loaded.gateway.port, loaded.gateway.host, loaded.scheduler.policy) == (3, "b", "fcfs")
 
 

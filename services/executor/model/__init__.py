@@ -1,0 +1,1 @@
+"""The model: preparing its folder, its shape, its weights and its forward pass."""

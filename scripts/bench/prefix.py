@@ -40,9 +40,8 @@ def main() -> None:
             warm_s, warm_cached = time_to_first_token(client, prompt)
             cold.append(cold_s)
             warm.append(warm_s)
-            print(
-                f"cold {cold_s * 1e3:8.1f} ms ({cold_cached} cached)   warm {warm_s * 1e3:7.1f} ms ({warm_cached} cached)"
-            )
+            print(f"cold {cold_s * 1e3:8.1f} ms, {cold_cached} cached", end="   ")
+            print(f"warm {warm_s * 1e3:7.1f} ms, {warm_cached} cached")
     ratio = statistics.median(cold) / statistics.median(warm)
     print(f"median of {arguments.rounds}: cold {statistics.median(cold) * 1e3:.1f} ms, ", end="")
     print(f"warm {statistics.median(warm) * 1e3:.1f} ms, ratio {ratio:.1f}")

@@ -1,0 +1,116 @@
+"""The KV pool: the tensors behind the slots, and how many slots there are. Nothing else allocates keys or values.
+
+Knows devices and bytes. Does not know which slot is free (`slots`) or what a slot holds (`radix_cache`, `lanes`).
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from shared.config import ConfigError, ExecutorConfig
+
+CPU_TOKENS = 65_536  # a default beyond this would only be memory that the machine's owner did not offer
+
+
+class KvShape(Protocol):
+    """What of a model's shape matters here."""
+
+    @property
+    def layers(self) -> int: ...
+    @property
+    def kv_heads(self) -> int: ...
+    @property
+    def head_dim(self) -> int: ...
+
+
+@dataclass(frozen=True, slots=True)
+class KvPool:
+    keys: Tensor  # (layers, slots, kv_heads, head_dim)
+    values: Tensor  # (layers, slots, kv_heads, head_dim)
+
+    @property
+    def capacity_tokens(self) -> int:
+        return self.keys.shape[1]
+
+
+def make_pool(shape: KvShape, capacity_tokens: int, *, device: torch.device, dtype: torch.dtype) -> KvPool:
+    """On the CPU the memory is only reserved: a page of it costs something from its first write on."""
+    size = (shape.layers, capacity_tokens, shape.kv_heads, shape.head_dim)
+    make = torch.empty if device.type == "cpu" else torch.zeros
+    return KvPool(make(size, device=device, dtype=dtype), make(size, device=device, dtype=dtype))
+
+
+def bytes_per_token(shape: KvShape, dtype: torch.dtype) -> int:
+    return 2 * shape.layers * shape.kv_heads * shape.head_dim * dtype.itemsize
+
+
+def decide_capacity(
+    config: ExecutorConfig,
+    *,
+    token_bytes: int,
+    weight_bytes: int,
+    available_bytes: int,
+    max_model_len: int,
+    on_cpu: bool,
+) -> int:
+    """How many tokens the pool holds, in whole pages.
+
+    Args:
+        weight_bytes: what the weights, loaded already, take of the device.
+        available_bytes: what is left on the device now.
+
+    Raises:
+        ConfigError: what was asked for does not fit, or nothing does.
+    """
+    if config.max_total_tokens is not None:
+        if config.max_total_tokens * token_bytes > available_bytes:
+            raise ConfigError(
+                f"executor.max_total_tokens: {config.max_total_tokens} tokens need "
+                f"{_gib(config.max_total_tokens * token_bytes)}, and {_gib(available_bytes)} are available"
+            )
+        return _whole_pages(config.max_total_tokens, config, "executor.max_total_tokens")
+    pool_bytes = config.mem_fraction_static * (available_bytes + weight_bytes) - weight_bytes
+    fitting = max(0, int(pool_bytes // token_bytes))
+    tokens = min(fitting, max(CPU_TOKENS, max_model_len)) if on_cpu else fitting
+    return _whole_pages(tokens, config, "executor.mem_fraction_static")
+
+
+def available_bytes(device: torch.device) -> int:
+    """Memory of the device that could be allocated now."""
+    if device.type == "cuda":
+        return torch.cuda.mem_get_info(device)[0]
+    return min(_host_bytes(), _container_bytes())
+
+
+def _whole_pages(tokens: int, config: ExecutorConfig, key: str) -> int:
+    whole = tokens // config.page_size * config.page_size
+    if not whole:
+        raise ConfigError(f"{key}: room for {tokens} tokens is less than a page of {config.page_size}")
+    return whole
+
+
+def _host_bytes() -> int:
+    try:
+        lines = Path("/proc/meminfo").read_text("ascii").splitlines()
+    except OSError:  # not Linux
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    available_kib = next(line.split()[1] for line in lines if line.startswith("MemAvailable:"))
+    return int(available_kib) * 1024
+
+
+def _container_bytes(cgroup: Path = Path("/sys/fs/cgroup")) -> int:
+    """What the control group's limit leaves; beyond any memory if there is no limit."""
+    try:
+        return int((cgroup / "memory.max").read_text("ascii")) - int((cgroup / "memory.current").read_text("ascii"))
+    except (OSError, ValueError):  # no control group, or "max"
+        return 1 << 62
+
+
+def _gib(count: float) -> str:
+    return f"{count / 2**30:.1f} GiB"

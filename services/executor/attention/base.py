@@ -65,11 +65,3 @@ class AttentionBackend(Protocol[PlanT]):
         Returns:
             (tokens, heads, head_dim).
         """
-
-
-def slots_of(slots: Sequence[int], device: torch.device) -> SlotRun | Tensor:
-    """A run if the slots are consecutive, else a tensor of them."""
-    start = slots[0]
-    if slots[-1] - start + 1 == len(slots) and all(slot == start + i for i, slot in enumerate(slots)):
-        return SlotRun(start, len(slots))
-    return torch.tensor(slots, dtype=torch.int64, device=device)

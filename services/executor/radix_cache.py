@@ -86,7 +86,7 @@ class RadixCache:
         return self.pinned_tokens + self.evictable_tokens
 
     @property
-    def last_used(self) -> int:
+    def uses(self) -> int:
         """The counter that stands for time."""
         return self._uses
 

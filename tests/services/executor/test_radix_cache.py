@@ -64,10 +64,10 @@ def test_only_whole_pages_are_found_and_one_token_is_left_to_compute() -> None:
 def test_a_hint_changes_nothing() -> None:
     cache = make()
     put(cache, np.arange(10))
-    before = (list(cache.shape()), cache.last_used, cache.nodes, cache.version, cache.namespaces)
+    before = (list(cache.shape()), cache.uses, cache.nodes, cache.version, cache.namespaces)
     assert cache.hint("", ids(0, 1, 2, 99)) == 3
     assert cache.hint("other", np.arange(10)) == 0
-    assert (list(cache.shape()), cache.last_used, cache.nodes, cache.version, cache.namespaces) == before
+    assert (list(cache.shape()), cache.uses, cache.nodes, cache.version, cache.namespaces) == before
 
 
 def test_namespaces_share_nothing() -> None:
@@ -193,7 +193,7 @@ def test_flush_frees_all_but_what_is_pinned() -> None:
 def test_the_shape_tells_no_text() -> None:
     cache = make()
     put(cache, np.arange(10))
-    assert list(cache.shape()) == [NodeShape(depth_tokens=0, tokens=10, children=0, pins=0, last_used=cache.last_used)]
+    assert list(cache.shape()) == [NodeShape(depth_tokens=0, tokens=10, children=0, pins=0, last_used=cache.uses)]
 
 
 def test_switched_off_it_finds_and_keeps_nothing() -> None:

@@ -1,0 +1,38 @@
+"""What a request must satisfy so that computing it cannot hurt others. The tokenizer and the scheduler check it too.
+
+Knows an Admit and the model's limits. Pure.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from shared import wire
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    vocab_size: int
+    max_model_len: int
+
+
+def refusal(admit: wire.Admit, limits: Limits) -> wire.Error | None:
+    """Why the request cannot run here; None if it can."""
+    if admit.constraint is not None:
+        reason = f"constrained decoding ({admit.constraint.kind}) is not supported by this executor"
+        return wire.Error(reason, "unsupported", admit.constraint.kind)
+    if not admit.prompt_token_ids:
+        return wire.Error("the prompt has no tokens", "invalid_prompt", "prompt")
+    longest = len(admit.prompt_token_ids) + max(admit.max_new_tokens, len(admit.resume_token_ids))
+    if longest > limits.max_model_len:
+        reason = f"{longest} tokens of prompt and output exceed the context length of {limits.max_model_len}"
+        return wire.Error(reason, "context_length_exceeded", "prompt")
+    for token_id in (*admit.prompt_token_ids, *admit.resume_token_ids):
+        if not 0 <= token_id < limits.vocab_size:
+            reason = f"token id {token_id} is outside the vocabulary of {limits.vocab_size}"
+            return wire.Error(reason, "invalid_token_id", "prompt")
+    return None
+
+
+def internal_error(reason: str) -> wire.Error:
+    return wire.Error(f"the request failed inside the executor: {reason}", "internal_error", status=500)

@@ -1,0 +1,119 @@
+"""The device's part of a step: forward, prompt log-probabilities, sampling. One chunk's failure stays its own.
+
+Knows tensors and logits. Does not know plans, finish rules or who owns a slot; it changes no lane.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from services.executor.batch import Chunk, flat_batch
+from services.executor.kv_pool import KvPool, KvShape
+from services.executor.model.forward import Batch
+from services.executor.sampler import Sampled, SamplingFailed, prompt_logprobs, sample
+from shared import wire
+
+
+class ComputedShape(KvShape, Protocol):
+    @property
+    def vocab_size(self) -> int: ...
+
+
+class ForwardModel(Protocol):
+    """What a step needs of `services.executor.model`."""
+
+    @property
+    def shape(self) -> ComputedShape: ...
+    @property
+    def device(self) -> torch.device: ...
+    @property
+    def dtype(self) -> torch.dtype: ...
+
+    def forward(self, batch: Batch, keys: Tensor, values: Tensor) -> Tensor: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Computed:
+    prompt_logprobs: tuple[wire.TokenLogprob, ...]  # of the chunk's scored positions
+    sampled: Sampled | None
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """The chunk failed on its own; others computed with it are fine."""
+
+    reason: str
+
+
+@dataclass(slots=True)
+class Stopwatch:
+    """Seconds by stage."""
+
+    clock: Callable[[], float] = time.perf_counter
+    forward_s: float = field(default=0.0)
+    sample_s: float = field(default=0.0)
+
+
+def compute(chunks: Sequence[Chunk], model: ForwardModel, pool: KvPool, watch: Stopwatch) -> list[Computed | Failed]:
+    """Compute the chunks in one batch. If that raises, in halves, until it is known whose fault it is.
+
+    Computing a chunk again writes the same keys and values to the same slots.
+
+    Raises:
+        torch.AcceleratorError: the device itself has failed.
+    """
+    if not chunks:
+        return []
+    try:
+        return _compute_together(chunks, model, pool, watch)
+    except torch.AcceleratorError:
+        raise
+    except Exception as error:
+        if len(chunks) == 1:
+            return [Failed(f"{type(error).__name__}: {error}")]
+        half = len(chunks) // 2
+        parts = (chunks[:half], chunks[half:])
+        return [result for part in parts for result in compute(part, model, pool, watch)]
+
+
+def _compute_together(
+    chunks: Sequence[Chunk], model: ForwardModel, pool: KvPool, watch: Stopwatch
+) -> list[Computed | Failed]:
+    start = watch.clock()
+    logits = model.forward(flat_batch(chunks, model.device), pool.keys, pool.values)  # (rows, vocab_size)
+    computed = watch.clock()
+    scored = _score(chunks, logits)
+    sampling = [chunk for chunk in chunks if chunk.samples]
+    results = iter(sample(logits[len(logits) - len(sampling) :], [chunk.lane.state for chunk in sampling]))
+    found = [
+        _result(scores, next(results) if chunk.samples else None) for chunk, scores in zip(chunks, scored, strict=True)
+    ]
+    watch.forward_s += computed - start
+    watch.sample_s += watch.clock() - computed
+    return found
+
+
+def _score(chunks: Sequence[Chunk], logits: Tensor) -> list[tuple[wire.TokenLogprob, ...]]:
+    """Their rows come first: before those for sampling."""
+    scored = []
+    row = 0
+    for chunk in chunks:
+        count = len(chunk.scored)
+        if count:
+            following = chunk.lane.tokens[chunk.scored.start : chunk.scored.stop].tolist()
+            top = chunk.lane.sampling.top_logprobs
+            scored.append(tuple(prompt_logprobs(logits[row : row + count], following, top)))
+        else:
+            scored.append(())
+        row += count
+    return scored
+
+
+def _result(scores: tuple[wire.TokenLogprob, ...], sampled: Sampled | SamplingFailed | None) -> Computed | Failed:
+    return Failed(sampled.reason) if isinstance(sampled, SamplingFailed) else Computed(scores, sampled)

@@ -1,0 +1,196 @@
+"""A lane: one request on this executor, the tokens known of it, and its hold on the KV pool.
+
+Knows which slots hold which of its tokens and who owns them. Does not compute, sample or talk.
+
+    tokens:  [0 .............. known)                    prompt, resumed and generated ids
+    KV:      [0 ..... computed)                          present in the pool
+    slots:   [0 ..... computed ..... allocated)          room is taken in whole pages
+    owner:   [0 .. shared)                               the tree; pinned through `node`
+                       [shared ..... allocated)          this lane alone
+
+`shared` is a multiple of the page size, and after each step as large as one can be: what is computed can be found by
+others at once. A lane that waits holds nothing (`node` is None).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from services.executor.radix_cache import Node, RadixCache, Tokens
+from services.executor.sampler import SamplingState
+from services.executor.slots import Slots
+from shared import wire
+
+
+class Lane:
+    """Args:
+    page_size: of the pool.
+    eos_token_ids: of the model.
+    """
+
+    def __init__(self, admit: wire.Admit, *, page_size: int, eos_token_ids: frozenset[int]) -> None:
+        self.number = admit.lane
+        self.request_id = admit.request_id
+        self.namespace = admit.namespace
+        self.sampling = admit.sampling
+        self.max_new_tokens = admit.max_new_tokens
+        self.prompt_tokens = len(admit.prompt_token_ids)
+        self._scores: list[wire.TokenLogprob | None] = []  # of the prompt from the first position asked for
+        self._scores_taken = False
+        if admit.sampling.prompt_logprobs_from == 0:
+            self._scores.append(None)  # nothing precedes the first token
+        self.cached_tokens = 0  # found when the lane began; while it waits, what would be found
+        self.hint_version: int | None = None  # of the tree in which that was looked up
+        self.counted = False  # in the cache's hits and misses
+        self.known = self.prompt_tokens + len(admit.resume_token_ids)
+        self.computed = self.allocated = self.shared = 0
+        self.node: Node | None = None
+        self.state = SamplingState(
+            admit.sampling, admit.prompt_token_ids, output_token_ids=admit.resume_token_ids, eos_token_ids=eos_token_ids
+        )
+        self._eos_token_ids = eos_token_ids
+        self._page_size = page_size
+        room = self.prompt_tokens + max(admit.max_new_tokens, len(admit.resume_token_ids))
+        self._tokens = np.empty(room, np.int64)
+        self._tokens[: self.known] = admit.prompt_token_ids + admit.resume_token_ids
+        self._slots = np.empty(self._whole_pages(room + page_size - 1), np.int64)
+
+    # --- what is known -----------------------------------------------------------------------------------------------
+
+    @property
+    def tokens(self) -> Tokens:
+        return self._tokens[: self.known]
+
+    @property
+    def output_tokens(self) -> int:
+        return self.known - self.prompt_tokens
+
+    @property
+    def waits(self) -> bool:
+        return self.node is None
+
+    @property
+    def is_fresh(self) -> bool:
+        """Begun, with nothing computed yet."""
+        return not self.waits and self.computed == self.cached_tokens
+
+    def append(self, token_id: int) -> None:
+        self.state.append(token_id)
+        self._tokens[self.known] = token_id
+        self.known += 1
+
+    def ended_by(self) -> tuple[wire.FinishReason, int | None] | None:
+        """Why no further token may follow, and the token that says so; None while one may."""
+        stop = self._stop_token()
+        if stop is not None:
+            return "stop", stop
+        if self.output_tokens >= self.max_new_tokens and not self.wants_prompt_logprobs:
+            return "length", None
+        return None
+
+    def _stop_token(self) -> int | None:
+        if self.output_tokens <= self.sampling.min_new_tokens:
+            return None
+        last = int(self._tokens[self.known - 1])
+        is_eos = last in self._eos_token_ids and not self.sampling.ignore_eos
+        return last if is_eos or last in self.sampling.stop_token_ids else None
+
+    # --- prompt log-probabilities ------------------------------------------------------------------------------------
+
+    @property
+    def wants_prompt_logprobs(self) -> bool:
+        return bool(self.unscored(self.prompt_tokens))
+
+    def unscored(self, end: int) -> range:
+        """The prompt positions up to and including `end` whose log-probabilities are asked for and not there yet.
+
+        Position p is scored by the logits of the token before it; so p - 1 is never computed yet.
+        """
+        if self.sampling.prompt_logprobs_from is None:
+            return range(0)
+        start = self.sampling.prompt_logprobs_from + len(self._scores)
+        return range(start, min(end + 1, self.prompt_tokens))
+
+    def add_prompt_logprobs(self, scores: Iterable[wire.TokenLogprob]) -> None:
+        self._scores.extend(scores)
+
+    def take_prompt_logprobs(self) -> tuple[wire.TokenLogprob | None, ...]:
+        """All of them once, when the last is there."""
+        if self.wants_prompt_logprobs or self._scores_taken:
+            return ()
+        self._scores_taken = True
+        return tuple(self._scores)
+
+    # --- the KV ------------------------------------------------------------------------------------------------------
+
+    @property
+    def slots(self) -> Slots:
+        """Where the lane's tokens are and can go."""
+        return self._slots[: self.allocated]
+
+    @property
+    def private_slots(self) -> Slots:
+        return self._slots[self.shared : self.allocated]
+
+    @property
+    def matchable(self) -> Tokens:
+        """The tokens of which all but the last may come from the cache."""
+        unscored = self.unscored(self.prompt_tokens)
+        return self.tokens[: unscored.start] if unscored else self.tokens
+
+    def look_up(self, cache: RadixCache) -> None:
+        """While the lane waits: how much it would find now."""
+        self.cached_tokens = cache.hint(self.namespace, self.matchable)
+        self.hint_version = cache.version
+
+    def begin(self, cache: RadixCache) -> None:
+        """Pin what is cached of the lane's tokens: it need not be computed."""
+        held = cache.pin(self.namespace, self.matchable)
+        self.node = held.node
+        self.cached_tokens = self.computed = self.allocated = self.shared = len(held.slots)
+        self._slots[: self.shared] = held.slots
+
+    def grow(self, cache: RadixCache, tokens: int) -> bool:
+        """Take room for `tokens` more; False, with nothing changed, if there is none."""
+        missing = self._whole_pages(self.computed + tokens + self._page_size - 1) - self.allocated
+        if missing <= 0:
+            return True
+        taken = cache.allocate(missing, after=int(self._slots[self.allocated - 1]) if self.allocated else None)
+        if taken is None:
+            return False
+        self._slots[self.allocated : self.allocated + missing] = taken
+        self.allocated += missing
+        return True
+
+    def commit(self, cache: RadixCache, tokens: int) -> None:
+        """`tokens` more are computed: share what fills whole pages, with a boundary at the end of the prompt."""
+        self.computed += tokens
+        prompt_end = self._whole_pages(self.prompt_tokens)
+        if self.shared < prompt_end <= self.computed:
+            self._share(cache, prompt_end)
+            if self.node is not None and self.shared == prompt_end:
+                cache.seal(self.node)
+        if self.shared < self._whole_pages(self.computed):
+            self._share(cache, self._whole_pages(self.computed))
+
+    def let_go(self, cache: RadixCache) -> None:
+        """Give up all KV; what is shared stays cached."""
+        if self.node is None:
+            return
+        cache.unpin(self.node)
+        cache.free(self.private_slots)
+        self.node = None
+        self.computed = self.allocated = self.shared = 0
+
+    def _share(self, cache: RadixCache, end: int) -> None:
+        assert self.node is not None
+        part = slice(self.shared, end)
+        held = cache.extend(self.node, self._tokens[part], self._slots[part])
+        self.node = held.node
+        self._slots[self.shared : self.shared + len(held.slots)] = held.slots
+        self.shared += len(held.slots)
+
+    def _whole_pages(self, tokens: int) -> int:
+        return tokens // self._page_size * self._page_size

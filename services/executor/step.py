@@ -1,0 +1,277 @@
+"""A step: release, preempt, admit, compute the slices, report. The scheduler says who and how many; here: where, what.
+
+Knows lanes, the pool and the tree. Does not know links, threads or queueing policy; one thread owns a runner. A fault
+in one request ends that request with an error, a fault in the accounting raises BrokenInvariant.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from itertools import islice
+
+import msgspec
+
+from services.executor.admission import Limits, internal_error, refusal
+from services.executor.batch import Chunk
+from services.executor.compute import Computed, Failed, ForwardModel, Stopwatch, compute
+from services.executor.kv_pool import KvPool
+from services.executor.lanes import Lane
+from services.executor.radix_cache import RadixCache
+from services.executor.slots import BrokenInvariant, SlotAllocator
+from shared import logging, wire
+
+HINTS_PER_STEP = 32  # waiting lanes looked up again in one step, when the tree has changed
+
+
+class StepRunner:
+    """Args:
+    slots: the same as the cache's.
+    clock: for the stage times only.
+    """
+
+    def __init__(
+        self,
+        model: ForwardModel,
+        pool: KvPool,
+        slots: SlotAllocator,
+        cache: RadixCache,
+        *,
+        eos_token_ids: Iterable[int],
+        max_model_len: int,
+        clock: Callable[[], float] = time.perf_counter,
+    ) -> None:
+        self._model = model
+        self._pool = pool
+        self._slots = slots
+        self._cache = cache
+        self._eos_token_ids = frozenset(eos_token_ids)
+        self._limits = Limits(model.shape.vocab_size, max_model_len)
+        self._clock = clock
+        self._log = logging.get()
+        self._lanes: dict[int, Lane] = {}
+        self._waiting: OrderedDict[int, Lane] = (
+            OrderedDict()
+        )  # those that hold nothing, the longest not looked up first
+        self._over: set[int] = set()  # ended or cancelled, until their release
+        self._cancelled: set[int] = set()  # before their admit arrived
+        self._outcomes: dict[int, wire.Outcome] = {}  # of the step in hand
+        self._hit_tokens = 0
+        self._miss_tokens = 0
+
+    # --- what the step thread calls ----------------------------------------------------------------------------------
+
+    def run(self, plan: wire.StepPlan) -> wire.StepResult:
+        start = self._clock()
+        self._outcomes = {}
+        self._release(plan.release)
+        self._preempt(plan.preempt)
+        for admit in plan.admits:
+            self._admit(admit)
+        chunks = self._prepare(plan.slices)
+        matched = self._clock()
+        watch = Stopwatch(self._clock)
+        for chunk, result in zip(chunks, compute(chunks, self._model, self._pool, watch), strict=True):
+            self._settle(chunk, result)
+        self._refresh_hints()
+        times = wire.StageTimes(self._clock() - start, matched - start, watch.forward_s, 0.0, watch.sample_s)
+        return wire.StepResult(plan.seq, tuple(self._outcomes.values()), self.capacity(), self.counters(), times)
+
+    def cancel(self, lanes: Iterable[int]) -> None:
+        """Their requests are nobody's any more: give up their KV now, and skip them until their release."""
+        for number in lanes:
+            if number in self._lanes:
+                self._end(self._lanes[number])
+            elif number not in self._over:
+                self._cancelled.add(number)
+
+    def reset(self) -> None:
+        """Give up all lanes; the tree stays."""
+        for lane in list(self._lanes.values()):
+            self._end(lane)
+        self._over.clear()
+        self._cancelled.clear()
+
+    def flush(self) -> int:
+        """Forget what is cached. Returns the number of tokens freed."""
+        return self._cache.flush()
+
+    @property
+    def waiting(self) -> int:
+        return len(self._waiting)
+
+    @property
+    def running(self) -> int:
+        return len(self._lanes) - len(self._waiting)
+
+    @property
+    def cache(self) -> RadixCache:
+        return self._cache
+
+    def capacity(self) -> wire.Capacity:
+        private = sum(len(lane.private_slots) for lane in self._lanes.values())
+        return wire.Capacity(self._slots.free_tokens, self._cache.evictable_tokens, self._cache.pinned_tokens + private)
+
+    def counters(self) -> wire.CacheCounters:
+        cache = self._cache
+        return wire.CacheCounters(
+            self._hit_tokens, self._miss_tokens, cache.evicted_tokens, cache.cached_tokens, cache.nodes
+        )
+
+    def check_integrity(self) -> None:
+        """Raises BrokenInvariant unless every slot is owned exactly once. Takes milliseconds."""
+        self._cache.check_integrity([(lane.node, lane.private_slots) for lane in self._lanes.values()])
+        capacity = self.capacity()
+        total = capacity.free_tokens + capacity.evictable_tokens + capacity.pinned_tokens
+        if total != self._slots.capacity_tokens:
+            raise BrokenInvariant(
+                f"free, evictable and pinned add up to {total} of {self._slots.capacity_tokens} tokens"
+            )
+
+    # --- the stages of a step ----------------------------------------------------------------------------------------
+
+    def _release(self, lanes: Sequence[int]) -> None:
+        self.cancel(lanes)
+        self._over.difference_update(lanes)
+        self._cancelled.difference_update(lanes)
+
+    def _preempt(self, lanes: Sequence[int]) -> None:
+        for number in lanes:
+            if number in self._lanes:
+                self._wait(self._lanes[number])
+
+    def _admit(self, admit: wire.Admit) -> None:
+        number = admit.lane
+        if number in self._lanes or number in self._over:
+            raise BrokenInvariant(f"lane {number} is admitted again before its release")
+        if number in self._cancelled:
+            self._cancelled.discard(number)
+            self._over.add(number)
+            return
+        with self._isolated(number):
+            error = refusal(admit, self._limits)
+            if error is not None:
+                self._fail(number, error)
+                return
+            self._lanes[number] = Lane(admit, page_size=self._slots.page_size, eos_token_ids=self._eos_token_ids)
+            self._wait(self._lanes[number])
+
+    def _prepare(self, slices: Sequence[wire.Slice]) -> list[Chunk]:
+        """Pin what is cached for all that begin, before anybody's room is made by evicting; then take the slots."""
+        wanted = {
+            piece.lane: piece.num_tokens for piece in slices if piece.lane in self._lanes and piece.num_tokens > 0
+        }
+        for number in wanted:
+            with self._isolated(number):
+                self._begin(self._lanes[number])
+        chunks: list[Chunk] = []
+        for number in [number for number in wanted if number in self._lanes]:
+            with self._isolated(number):
+                chunk = self._take_chunk(self._lanes[number], wanted[number])
+                if chunk is not None:
+                    chunks.append(chunk)
+        return chunks
+
+    def _settle(self, chunk: Chunk, result: Computed | Failed) -> None:
+        """Take over what was computed, share it, and see whether the request is over."""
+        lane = chunk.lane
+        if isinstance(result, Failed):
+            self._fail(lane.number, internal_error(result.reason))
+            return
+        with self._isolated(lane.number):
+            lane.commit(self._cache, chunk.end - chunk.start)
+            lane.add_prompt_logprobs(result.prompt_logprobs)
+            sampled = result.sampled
+            if sampled is not None:
+                lane.append(sampled.token_id)
+            outcome = msgspec.structs.replace(
+                self._outcome(lane),
+                new_token_ids=() if sampled is None else (sampled.token_id,),
+                logprobs=() if sampled is None or sampled.logprob is None else (sampled.logprob,),
+                prompt_logprobs=lane.take_prompt_logprobs(),
+            )
+            self._report(lane, outcome)
+
+    def _refresh_hints(self) -> None:
+        """Tell what waiting lanes would find now. Lanes are looked up in turn, so that one step does bounded work."""
+        for lane in list(islice(self._waiting.values(), HINTS_PER_STEP)):
+            if lane.hint_version == self._cache.version:
+                return
+            before = lane.cached_tokens
+            lane.look_up(self._cache)
+            self._waiting.move_to_end(lane.number)
+            if lane.cached_tokens != before:
+                self._report(lane, self._outcome(lane))
+
+    # --- lanes -------------------------------------------------------------------------------------------------------
+
+    def _wait(self, lane: Lane) -> None:
+        lane.let_go(self._cache)
+        lane.look_up(self._cache)
+        self._waiting[lane.number] = lane
+        self._report(lane, self._outcome(lane))
+
+    def _begin(self, lane: Lane) -> None:
+        if lane.waits:
+            del self._waiting[lane.number]
+            lane.begin(self._cache)
+
+    def _take_chunk(self, lane: Lane, tokens: int) -> Chunk | None:
+        """Slots for the lane's next tokens. None if there is no room: then the lane is as it was before the step."""
+        count = min(tokens, lane.known - lane.computed)
+        if lane.grow(self._cache, count):
+            self._count(lane)
+            return Chunk(lane, lane.computed, lane.computed + count)
+        if lane.is_fresh:
+            self._wait(lane)
+        self._report(lane, msgspec.structs.replace(self._outcome(lane), declined=True))
+        return None
+
+    def _count(self, lane: Lane) -> None:
+        """Each request once: what of its prompt was cached when it first ran."""
+        if not lane.counted:
+            lane.counted = True
+            hits = min(lane.cached_tokens, lane.prompt_tokens)
+            self._hit_tokens += hits
+            self._miss_tokens += lane.prompt_tokens - hits
+
+    def _outcome(self, lane: Lane) -> wire.Outcome:
+        reason, stop = lane.ended_by() or (None, None)
+        return wire.Outcome(lane.number, lane.computed, lane.cached_tokens, finish_reason=reason, matched_stop=stop)
+
+    def _report(self, lane: Lane, outcome: wire.Outcome) -> None:
+        self._outcomes[lane.number] = outcome
+        if outcome.finish_reason is not None:
+            self._end(lane)
+
+    def _end(self, lane: Lane) -> None:
+        """Its prompt and output stay in the tree. The number is taken until its release."""
+        del self._lanes[lane.number]
+        self._waiting.pop(lane.number, None)
+        self._over.add(lane.number)
+        lane.let_go(self._cache)
+
+    # --- faults ------------------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def _isolated(self, number: int) -> Iterator[None]:
+        """What goes wrong in here ends this lane's request and no other, provided that the accounting is unharmed."""
+        try:
+            yield
+        except BrokenInvariant:
+            raise
+        except Exception as fault:
+            self._fail(number, internal_error(f"{type(fault).__name__}: {fault}"))
+            self.check_integrity()
+
+    def _fail(self, number: int, error: wire.Error) -> None:
+        lane = self._lanes.get(number)
+        computed = 0 if lane is None else lane.computed
+        self._log.warning("request_failed", lane=number, code=error.code, reason=error.message)
+        self._outcomes[number] = wire.Outcome(number, computed, 0, finish_reason="error", error=error)
+        if lane is None:
+            self._over.add(number)
+        else:
+            self._end(lane)

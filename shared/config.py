@@ -59,6 +59,8 @@ class GatewayConfig(Section, frozen=True):
     max_body_bytes: PositiveInt = 8 * 1024 * 1024
     max_open_requests: PositiveInt = 4096
     max_stop_strings: PositiveInt = 16
+    max_top_logprobs: PositiveInt = 20
+    max_logit_bias: PositiveInt = 1024  # biased tokens in one request
     max_attempts: PositiveInt = 8  # submissions of one request before it is given up
     request_timeout_s: PositiveFloat = 3600.0
     stall_timeout_s: PositiveFloat = 120.0  # a request without any progress for so long is submitted again
@@ -85,6 +87,7 @@ class ExecutorConfig(Section, frozen=True):
     dtype: Literal["float32", "bfloat16", "float16"] = "float32"
     attention: Literal["reference"] = "reference"
     threads: PositiveInt | None = None  # of the forward pass; by default the cores at hand
+    max_batch: PositiveInt = 256  # requests that run at once; the scheduler may want fewer
     page_size: PositiveInt = 1
     max_total_tokens: PositiveInt | None = None  # size of the KV pool; by default what mem_fraction_static leaves
     mem_fraction_static: Annotated[float, Meta(gt=0, lt=1)] = 0.85  # of device memory, for weights and KV pool together

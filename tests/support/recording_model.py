@@ -53,12 +53,13 @@ class RecordingModel:
         keys[0, batch.slots, 0, 0] = batch.token_ids.to(torch.float32)
         keys[0, batch.slots, 0, 1] = batch.positions.to(torch.float32)
         logits = torch.zeros(len(batch.token_ids), self.shape.vocab_size)
+        wanted = set(batch.logits_rows.tolist())
         for span in batch.spans:
             slots = span.slots
             place = torch.arange(slots.start, slots.start + slots.length) if isinstance(slots, SlotRun) else slots
             tokens, positions = keys[0, place, 0].to(torch.int64).unbind(-1)
             assert positions.tolist() == list(range(span.context_tokens)), "the context's slots hold something else"
-            for row in range(span.query_start, span.query_end):
+            for row in wanted.intersection(range(span.query_start, span.query_end)):
                 end = span.cached_tokens + row - span.query_start + 1
                 logits[row, next_token(tokens[:end].tolist(), self.shape.vocab_size)] = 10.0
         return logits[batch.logits_rows]

@@ -1,0 +1,80 @@
+"""From the configuration to a runner that can step: device, weights, pool, tree.
+
+Knows how the parts fit together. Called once, in the thread that will run the steps.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import assert_never
+
+import torch
+
+from services.executor.attention.base import AttentionBackend
+from services.executor.attention.reference import ReferenceAttention, ReferencePlan
+from services.executor.kv_pool import available_bytes, bytes_per_token, decide_capacity, make_pool
+from services.executor.model.load import load_model
+from services.executor.radix_cache import NoCache, RadixCache
+from services.executor.slots import SlotAllocator
+from services.executor.step import StepRunner
+from shared import wire
+from shared.config import Config, ConfigError, ExecutorConfig
+from shared.model_card import load_card, prepared_folder
+
+
+@dataclass(frozen=True, slots=True)
+class Assembled:
+    runner: StepRunner
+    info: wire.ExecutorInfo
+
+
+def assemble(config: Config) -> Assembled:
+    """Raises ConfigError if the device, the model or the memory is not there."""
+    settings = config.executor
+    if settings.threads is not None:
+        torch.set_num_threads(settings.threads)
+    device, dtype = _device(settings), getattr(torch, settings.dtype)
+    folder = prepared_folder(config.model)
+    card = load_card(folder)
+    model = load_model(folder, attention=_attention(settings), device=device, dtype=dtype)
+    capacity = decide_capacity(
+        settings,
+        token_bytes=bytes_per_token(model.shape, dtype),
+        weight_bytes=model.weight_bytes,
+        available_bytes=available_bytes(device),
+        max_model_len=card.max_model_len,
+        on_cpu=device.type == "cpu",
+    )
+    slots = SlotAllocator(capacity, settings.page_size)
+    runner = StepRunner(
+        model,
+        make_pool(model.shape, capacity, device=device, dtype=dtype),
+        slots,
+        NoCache(slots) if settings.disable_radix_cache else RadixCache(slots),
+        eos_token_ids=card.eos_token_ids,
+        max_model_len=card.max_model_len,
+    )
+    return Assembled(
+        runner,
+        wire.ExecutorInfo(card.model_id, capacity, settings.page_size, settings.max_batch, card.max_model_len),
+    )
+
+
+def _device(settings: ExecutorConfig) -> torch.device:
+    try:
+        device = torch.device(settings.device)
+    except RuntimeError as error:
+        raise ConfigError(f"executor.device: {error}") from error
+    if device.type == "cuda" and not torch.cuda.is_available():
+        raise ConfigError(f"executor.device: there is no CUDA device for {settings.device!r}")
+    if device.type not in ("cpu", "cuda"):
+        raise ConfigError(f"executor.device: {settings.device!r} is not supported; use cpu or cuda")
+    return device
+
+
+def _attention(settings: ExecutorConfig) -> AttentionBackend[ReferencePlan]:
+    match settings.attention:
+        case "reference":
+            return ReferenceAttention()
+        case unknown:
+            assert_never(unknown)

@@ -1,0 +1,167 @@
+"""The executor's edge: dials the hub, hands plans to the step thread and its results back.
+
+Knows the link and the event loop. What a plan means is the step thread's business: a hung step blocks nothing here, and
+shows in `progress`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from typing import assert_never
+
+import msgspec
+
+from services.executor.assembly import Assembled, assemble
+from services.executor.worker import Died, Event, Expire, Loaded, Report, Reset, Stop, Worker
+from shared import logging, wire
+from shared.config import ConfigError
+from shared.link import DialledLink, Joined, Left, LinkEvent, Received
+from shared.service import Context, Service
+
+STOP_S = 5.0  # for the step in hand, at the end
+
+
+class ExecutorService:
+    """Args:
+    assemble: makes the runner, in the step thread.
+    """
+
+    def __init__(
+        self,
+        context: Context,
+        assemble: Callable[[], Assembled],
+        *,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._context = context
+        self._clock = clock
+        self._log = logging.get()
+        self._loop = asyncio.get_running_loop()
+        self._loaded: asyncio.Future[wire.ExecutorInfo] = self._loop.create_future()
+        self._worker = Worker(assemble, self._emit, clock=clock)
+        self._link: DialledLink | None = None
+        self._scheduler: str | None = None  # whose lanes the step thread holds
+        self._epoch = 0
+        self._flush_ends_s: dict[str, float] = {}  # by call
+
+    async def start(self) -> None:
+        """Load, then dial. Raises ConfigError if the configured model cannot be served."""
+        info = await self._load()
+        config = self._context.config
+        self._link = DialledLink(
+            self._context.transport,
+            config.endpoint("hub"),
+            wire.HubToExecutor,
+            self._on_link,
+            identity=self._context.identity,
+            hello=lambda: wire.Hello("executor", wire.PROTOCOL, self._context.name, info),
+            progress=self.progress,
+            on_refused=lambda reason: self._context.fail(f"the scheduler refuses this executor: {reason}"),
+            silence_s=config.links.silence_s,
+            clock=self._clock,
+        )
+        self._log.info("loaded", **msgspec.structs.asdict(info))
+
+    async def _load(self) -> wire.ExecutorInfo:
+        self._worker.start()
+        try:
+            return await self._loaded
+        except ConfigError:
+            raise
+        except Exception as error:
+            self._context.fail(f"the model could not be loaded: {type(error).__name__}: {error}")
+            raise
+
+    async def stop(self) -> None:
+        self._worker.send(Stop())
+        await asyncio.to_thread(self._worker.join, STOP_S)
+        if self._link is not None:
+            self._link.close()
+
+    def tick(self) -> None:
+        if self._link is not None:
+            self._link.tick()
+        now = self._clock()
+        for call_id in [call_id for call_id, end_s in self._flush_ends_s.items() if now >= end_s]:
+            del self._flush_ends_s[call_id]
+            self._worker.send(Expire(call_id))
+
+    async def refresh(self) -> None:
+        if self._link is not None:
+            await self._link.refresh()
+
+    def progress(self) -> wire.Progress:
+        return msgspec.structs.replace(self._worker.progress(), peers={"scheduler": int(self._scheduler is not None)})
+
+    # --- from the link -----------------------------------------------------------------------------------------------
+
+    def _on_link(self, event: LinkEvent) -> None:
+        match event:
+            case Joined(peer):
+                self._begin_epoch(peer)
+                self._log.info("joined", scheduler=peer)
+            case Left(peer, reason):
+                if peer == self._scheduler:
+                    self._begin_epoch(None)
+                    self._log.warning("left", scheduler=peer, reason=reason)
+            case Received(peer, message):
+                if peer == self._scheduler:
+                    self._on_message(message)
+            case unknown:
+                assert_never(unknown)
+
+    def _begin_epoch(self, scheduler: str | None) -> None:
+        """Whatever an earlier grant had under way is void."""
+        self._scheduler = scheduler
+        self._epoch += 1
+        self._flush_ends_s.clear()
+        self._worker.send(Reset(self._epoch))
+
+    def _on_message(self, message: wire.HubToExecutor) -> None:
+        match message:
+            case wire.Admin(call_id, "flush", timeout_s):
+                self._flush_ends_s[call_id] = self._clock() + timeout_s
+                self._worker.send(message)
+            case wire.StepPlan() | wire.Cancel() | wire.Admin():
+                self._worker.send(message)
+            case wire.Heartbeat() | wire.Welcome() | wire.Refused() | wire.Reset():
+                pass  # the link's own business
+            case unknown:
+                assert_never(unknown)
+
+    # --- from the step thread ----------------------------------------------------------------------------------------
+
+    def _emit(self, event: Event) -> None:
+        """In the step thread."""
+        self._loop.call_soon_threadsafe(self._on_event, event)
+
+    def _on_event(self, event: Event) -> None:
+        match event:
+            case Loaded(info):
+                self._loaded.set_result(info)
+            case Report(epoch, message):
+                self._deliver(epoch, message)
+            case Died(error):
+                self._on_death(error)
+            case unknown:
+                assert_never(unknown)
+
+    def _deliver(self, epoch: int, message: wire.StepResult | wire.AdminReply) -> None:
+        if epoch != self._epoch or self._scheduler is None or self._link is None:
+            return  # of a grant that is over
+        if isinstance(message, wire.AdminReply):
+            self._flush_ends_s.pop(message.call_id, None)
+        self._link.send(self._scheduler, message)
+
+    def _on_death(self, error: Exception) -> None:
+        self._log.error("broken", exc_info=error)
+        if self._loaded.done():
+            self._context.fail(f"the step thread died: {type(error).__name__}: {error}")
+        else:
+            self._loaded.set_exception(error)
+
+
+def build(context: Context) -> Service:
+    return ExecutorService(context, lambda: assemble(context.config))

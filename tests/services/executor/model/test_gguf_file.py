@@ -1,0 +1,46 @@
+import gguf
+import numpy as np
+import pytest
+
+from services.executor.model.gguf_file import GgufFile
+from shared.config import ConfigError
+from tests.support.tiny_gguf import make_tiny_gguf
+from tests.support.tiny_model import make_tiny_model
+
+
+@pytest.fixture
+def folder(tmp_path):
+    return make_tiny_model(tmp_path / "folder", hidden_size=64, intermediate_size=128)
+
+
+def test_reads_metadata_by_key_and_by_architecture(tmp_path, folder):
+    file = GgufFile(make_tiny_gguf(tmp_path / "model.gguf", folder))
+    assert file.architecture == "llama"
+    assert file.get("tokenizer.ggml.pre", None) == "gpt-2"
+    assert file.get("no.such.key", 7) == 7
+    assert file.model("context_length", 0) == file.require_model("context_length") == 1024
+    assert len(file.require("tokenizer.ggml.tokens")) == 320
+    with pytest.raises(ConfigError, match=r"model\.gguf.*no llama\.nothing"):
+        file.require_model("nothing")
+
+
+@pytest.mark.parametrize(("quantization", "error"), [("Q8_0", 0.01), ("Q4_1", 0.1), ("F16", 1e-3), ("BF16", 0.01)])
+def test_dequantises_to_float32_in_torchs_order(tmp_path, folder, quantization, error):
+    kind = gguf.GGMLQuantizationType[quantization]
+    exact = GgufFile(make_tiny_gguf(tmp_path / "exact.gguf", folder)).tensor("blk.1.ffn_down.weight")
+    found = GgufFile(make_tiny_gguf(tmp_path / "q.gguf", folder, quantization=kind)).tensor("blk.1.ffn_down.weight")
+    assert (found.dtype, found.shape) == (np.float32, (64, 128))
+    assert 0 < np.abs(found - exact).max() < error
+
+
+def test_refuses_what_is_no_gguf_file(tmp_path):
+    path = tmp_path / "model.gguf"
+    path.write_bytes(b"not a model")
+    with pytest.raises(ConfigError, match=r"model\.gguf is no readable GGUF file"):
+        GgufFile(path)
+
+
+def test_refuses_a_part_of_a_split_file(tmp_path, folder):
+    path = make_tiny_gguf(tmp_path / "model.gguf", folder, metadata={"split.count": 3})
+    with pytest.raises(ConfigError, match="one of 3 parts"):
+        GgufFile(path)

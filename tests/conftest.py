@@ -1,6 +1,10 @@
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
+
+settings.register_profile("no_clock", deadline=None)  # a loaded machine is no failure
+settings.load_profile("no_clock")
 
 
 @pytest.fixture(scope="session")

@@ -26,7 +26,7 @@ class DetokenizerService:
     def __init__(self, context: Context, core: Core) -> None:
         self._context = context
         self._core = core
-        self._log = logging.get(name=context.name)
+        self._log = logging.get()
         self._front = self._link(context.config.endpoint("front"), wire.FrontToDetokenizer, self._on_front)
         self._hub = self._link(context.config.endpoint("hub"), wire.HubToDetokenizer, self._on_hub)
         self._batches = 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from shared import wire
@@ -59,8 +60,8 @@ class BoundPeer:
                 self.messages.append(message)
 
 
-def context(transport: MemoryTransport, *, failures: list[str], name: str = "replica-1") -> Context:
-    return Context(CONFIG, name, "replica", transport, failures.append)
+def context(transport: MemoryTransport, *, fail: Callable[[str], None], name: str = "replica-1") -> Context:
+    return Context(CONFIG, name, "replica", transport, fail)
 
 
 async def link_up(service: Service, transport: MemoryTransport) -> None:

@@ -21,7 +21,7 @@ class Rig:
         self.tokenizer = byte_level()
         self.failures = []
         core = Core(load_vocabulary(write_folder(folder, self.tokenizer)))
-        self.service = DetokenizerService(context(self.transport, failures=self.failures), core)
+        self.service = DetokenizerService(context(self.transport, fail=self.failures.append), core)
         self.front, self.hub = BoundPeer.front(self.transport), BoundPeer.hub(self.transport)
 
     def open(self, request_id="r", attempt=1, stop=(), gateway="gw"):

@@ -1,0 +1,6 @@
+"""`python -m services.tokenizer`"""
+
+from services.tokenizer.server import build
+from shared.service import main
+
+main("tokenizer", build)

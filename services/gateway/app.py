@@ -1,0 +1,35 @@
+"""The HTTP application: which routes there are, and what stands around them. Knows aiohttp; the parts are handed in."""
+
+from __future__ import annotations
+
+import secrets
+import time
+
+from aiohttp import web
+
+from services.gateway.dispatch import Dispatcher
+from services.gateway.generation_routes import GenerationRoutes
+from services.gateway.limits import Keyring, Limits
+from services.gateway.metrics import Metrics
+from services.gateway.middleware import accounting, add_request_id, authentication
+from services.gateway.operation_routes import OperationRoutes
+from shared.config import GatewayConfig
+from shared.model_card import ModelCard
+
+
+def new_request_id() -> str:
+    return secrets.token_hex(16)
+
+
+def make_app(dispatcher: Dispatcher, config: GatewayConfig, card: ModelCard, keys: Keyring) -> web.Application:
+    metrics = Metrics()
+    limits = Limits.of(config, card)
+    app = web.Application(
+        client_max_size=config.max_body_bytes,
+        middlewares=[accounting(new_request_id, metrics), authentication(keys)],
+    )
+    app.on_response_prepare.append(add_request_id)
+    GenerationRoutes(dispatcher, limits).add_to(app.router)
+    operations = OperationRoutes(dispatcher, card, limits, metrics, int(time.time()))
+    operations.add_to(app.router, enable_metrics=config.enable_metrics)
+    return app

@@ -1,0 +1,250 @@
+"""The gateway's edge to the other stages: the front (bound), the hub (dialled), and the journal between them.
+
+Translates link events into the journal's and carries out its commands; hands each handler the stream of its request.
+Decides nothing about a request itself, except whether there is room for it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import time
+from collections.abc import Callable
+from typing import Any, Literal, assert_never
+
+from services.gateway.errors import ApiError
+from services.gateway.events import (
+    ClientGone,
+    Command,
+    Deliver,
+    EncodedBy,
+    EncodeFailedBy,
+    Event,
+    Finish,
+    HubJoined,
+    HubLeft,
+    HubProgressed,
+    Opened,
+    Retrying,
+    Stopping,
+    Tick,
+    ToHub,
+    TokenizerJoined,
+    TokenizerLeft,
+    TokenizerReady,
+    ToTokenizer,
+)
+from services.gateway.generation import Ending, GenerateRequest
+from services.gateway.journal import Journal
+from services.gateway.stages import Stages
+from services.gateway.stream import Stream
+from shared import logging, wire
+from shared.link import BoundLink, DialledLink, Joined, Left, LinkEvent, Received
+from shared.service import Context
+
+ADMIN_SLACK_S = 1.5  # beyond what the scheduler is given: its own answer says more than ours
+
+OVERLOADED = wire.Error("too many open requests; try again later", "overloaded", status=429, retry_after_s=1.0)
+DRAINING = wire.Error("the server is shutting down", "shutting_down", status=503, retry_after_s=1.0)
+NO_SCHEDULER = wire.Error("no scheduler is connected", "unavailable", status=503, retry_after_s=1.0)
+
+
+class Dispatcher:
+    """Binds and dials at once. Raises what the transport raises when an address is taken."""
+
+    def __init__(self, context: Context, *, clock: Callable[[], float] = time.monotonic) -> None:
+        config = context.config
+        self.draining = False
+        self.idle = asyncio.Event()  # set while no request is open
+        self.idle.set()
+        self.stages = Stages(config.supervisor.hang_timeout_s)
+        self._config = config.gateway
+        self._clock = clock
+        self._log = logging.get()
+        self._journal = Journal(
+            context.identity,
+            max_attempts=config.gateway.max_attempts,
+            stall_timeout_s=config.gateway.stall_timeout_s,
+        )
+        self._streams: dict[str, Stream] = {}
+        self._finished_requests = 0
+        self._calls: dict[str, asyncio.Future[wire.AdminReply]] = {}
+        self._front = BoundLink(
+            context.transport,
+            config.endpoint("front_bind"),
+            wire.FRONT_ACCEPTS,
+            self._on_front,
+            identity=context.identity,
+            progress=self.progress,
+            silence_s=config.links.silence_s,
+            clock=clock,
+        )
+        self._hub = DialledLink(
+            context.transport,
+            config.endpoint("hub"),
+            wire.HubToGateway,
+            self._on_hub,
+            identity=context.identity,
+            hello=lambda: wire.Hello("gateway", wire.PROTOCOL, context.name),
+            progress=self.progress,
+            on_refused=context.fail,
+            silence_s=config.links.silence_s,
+            clock=clock,
+        )
+        self._tell(Tick(clock()))  # the journal's time begins
+
+    # --- for the handlers ---------------------------------------------------------------------------------------------
+
+    def open(self, request_id: str, request: GenerateRequest) -> Stream:
+        """Raises ApiError (429, 503) when there is no room for it."""
+        if self.draining:
+            raise ApiError(DRAINING)
+        if len(self._streams) >= self._config.max_open_requests:
+            raise ApiError(OVERLOADED)
+        stream = Stream(lambda: self._tell(ClientGone(request_id)))
+        self._streams[request_id] = stream
+        self.idle.clear()
+        timeout_s = self._config.request_timeout_s
+        self._tell(Opened(request_id, request, self._clock() + timeout_s, time.time() + timeout_s))
+        return stream
+
+    async def admin(self, op: Literal["flush", "info", "counters"], timeout_s: float) -> wire.AdminReply:
+        """Ask the scheduler. Raises ApiError if it is away or does not answer in time."""
+        call_id = secrets.token_hex(8)
+        future: asyncio.Future[wire.AdminReply] = asyncio.get_running_loop().create_future()
+        self._calls[call_id] = future
+        try:
+            if not any(self._hub.send(peer, wire.Admin(call_id, op, timeout_s)) for peer in self._hub.peers):
+                raise ApiError(NO_SCHEDULER)
+            return await asyncio.wait_for(future, timeout_s + ADMIN_SLACK_S)
+        except TimeoutError:
+            message = f"the scheduler did not answer within {timeout_s:g} s"
+            raise ApiError(wire.Error(message, "timeout", status=504)) from None
+        finally:
+            del self._calls[call_id]
+
+    @property
+    def open_requests(self) -> int:
+        return len(self._streams)
+
+    # --- for the service ----------------------------------------------------------------------------------------------
+
+    def tick(self) -> None:
+        self._front.tick()
+        self._hub.tick()
+        self._tell(Tick(self._clock()))
+
+    async def refresh(self) -> None:
+        await self._hub.refresh()
+
+    def progress(self) -> wire.Progress:
+        return wire.Progress(
+            last_seq=self._finished_requests,
+            running=self.open_requests,
+            peers=self.stages.counts(),
+        )
+
+    def end_all(self) -> None:
+        """Whatever is still open ends with an error, and the work on it too."""
+        self._tell(Stopping())
+
+    def close(self) -> None:
+        self._front.close()
+        self._hub.close()
+
+    # --- events in ----------------------------------------------------------------------------------------------------
+
+    def _on_front(self, event: LinkEvent) -> None:
+        match event:
+            case Joined(peer, hello):
+                assert hello is not None  # the bound side always hears it
+                self.stages.joined(peer, hello.role, hello.name)
+                self._log.info("peer_joined", peer=hello.name, role=hello.role)
+                if hello.role == "tokenizer":
+                    self._tell(TokenizerJoined(peer, hello.name))
+            case Left(peer, reason):
+                if self._on_left(peer, reason) == "tokenizer":
+                    self._tell(TokenizerLeft(peer))
+            case Received(peer, message):
+                self._on_front_message(peer, message)
+            case _:
+                assert_never(event)
+
+    def _on_front_message(self, peer: str, message: Any) -> None:
+        match message:
+            case wire.TextBatch(updates):
+                for update in updates:
+                    self._tell(update)
+            case wire.Ready(granted):
+                self._tell(TokenizerReady(peer, granted))
+            case wire.Encoded():
+                self._tell(EncodedBy(peer, message))
+            case wire.EncodeFailed():
+                self._tell(EncodeFailedBy(peer, message))
+            case wire.Heartbeat(progress):
+                self.stages.progressed(peer, progress)
+
+    def _on_hub(self, event: LinkEvent) -> None:
+        match event:
+            case Joined(peer):
+                self.stages.joined(peer, "scheduler", "scheduler")
+                self._log.info("peer_joined", peer="scheduler", role="scheduler")
+                self._tell(HubJoined(peer))
+            case Left(peer, reason):
+                self._on_left(peer, reason)
+                self._tell(HubLeft(peer))
+                self._fail_calls()
+            case Received(peer, message):
+                self._on_hub_message(peer, message)
+            case _:
+                assert_never(event)
+
+    def _on_hub_message(self, peer: str, message: Any) -> None:
+        match message:
+            case wire.Accepted() | wire.Rejected() | wire.Lost():
+                self._tell(message)
+            case wire.Heartbeat(progress):
+                self.stages.progressed(peer, progress)
+                self._tell(HubProgressed(progress.last_seq))
+            case wire.AdminReply(call_id):
+                future = self._calls.get(call_id)
+                if future is not None and not future.done():
+                    future.set_result(message)
+
+    def _on_left(self, peer: str, reason: str) -> wire.Role | None:
+        role = self.stages.left(peer)
+        self._log.warning("peer_left", role=role, reason=reason)
+        return role
+
+    def _fail_calls(self) -> None:
+        for future in self._calls.values():
+            if not future.done():
+                future.set_exception(ApiError(NO_SCHEDULER))
+
+    # --- commands out -------------------------------------------------------------------------------------------------
+
+    def _tell(self, event: Event) -> None:
+        for command in self._journal.handle(event):
+            self._carry_out(command)
+
+    def _carry_out(self, command: Command) -> None:
+        """A send that fails needs no answer here: the link reports that the peer left, and the journal acts on that."""
+        match command:
+            case ToTokenizer(peer, message):
+                self._front.send(peer, message)
+            case ToHub(peer, message):
+                self._hub.send(peer, message)
+            case Deliver(request_id, delta):
+                self._streams[request_id].deliver(delta)
+            case Finish(request_id, ending):
+                self._on_finished(request_id, ending)
+            case Retrying(request_id, attempt, reason):
+                self._log.warning("resubmitting", request_id=request_id, attempt=attempt, reason=reason)
+            case _:
+                assert_never(command)
+
+    def _on_finished(self, request_id: str, ending: Ending) -> None:
+        self._finished_requests += 1
+        self._streams.pop(request_id).finish(ending)
+        if not self._streams:
+            self.idle.set()

@@ -1,0 +1,73 @@
+"""The one internal form of a request and of what becomes of it, between the APIs and the journal.
+
+Knows no API, no transport and no clock: every API converts into and out of these.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+import msgspec
+
+from shared import wire
+
+
+class GenerateRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """Exactly one of prompt, messages and prompt_token_ids is given."""
+
+    sampling: wire.Sampling
+    text: wire.TextOptions
+    prompt: str | None = None
+    messages: tuple[wire.ChatMessage, ...] | None = None
+    prompt_token_ids: tuple[int, ...] | None = None
+    max_new_tokens: int | None = None  # None: the room that the context leaves
+    namespace: str = ""
+    priority: int = 0
+
+
+class Usage(msgspec.Struct, frozen=True):
+    """Counted once a request, however many attempts it took."""
+
+    prompt_tokens: int = 0
+    cached_tokens: int = 0
+    completion_tokens: int = 0
+
+    @property
+    def total_tokens(self) -> int:
+        return self.prompt_tokens + self.completion_tokens
+
+
+class Delta(msgspec.Struct, frozen=True):
+    """A piece of output. `usage` is what was used up to its end; `logprobs` has one entry a token, if asked for."""
+
+    text: str
+    token_ids: tuple[int, ...]
+    usage: Usage
+    logprobs: tuple[wire.TextLogprob, ...] = ()
+
+
+NOTHING = Delta("", (), Usage())
+
+
+class Ending(msgspec.Struct, frozen=True):
+    """The one terminal of a request: a finish_reason or an error."""
+
+    usage: Usage
+    attempts: int
+    tokenizer: str | None  # by name: who encoded it
+    finish_reason: Literal["stop", "length"] | None = None
+    matched_stop: int | str | None = None
+    error: wire.Error | None = None
+
+
+def merge(deltas: Sequence[Delta]) -> Delta:
+    """Neighbouring pieces as one."""
+    if len(deltas) == 1:
+        return deltas[0]
+    return Delta(
+        "".join(delta.text for delta in deltas),
+        tuple(token_id for delta in deltas for token_id in delta.token_ids),
+        deltas[-1].usage if deltas else Usage(),
+        tuple(logprob for delta in deltas for logprob in delta.logprobs),
+    )

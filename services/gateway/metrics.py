@@ -1,0 +1,96 @@
+"""Counters, histograms and gauges for /metrics, in a registry of their own. Knows prometheus-client, no route.
+
+What the gateway counts itself agrees with the usage in the replies and with the log lines: all come from one record.
+Gauges of the scheduler and of the KV pool are asked for at the time of a scrape and set here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+
+from services.gateway.generation import Usage
+
+CONTENT_TYPE = CONTENT_TYPE_LATEST
+
+LATENCY_BUCKETS_S = (
+    *(0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5),
+    *(1.0, 2.5, 5.0, 10.0, 25.0, 60.0, 120.0, 300.0),
+)
+
+# Key of the figure: name of the gauge, what it says.
+QUEUE_GAUGES = {
+    "running": ("sapwood_running_requests", "Requests that hold KV"),
+    "waiting": ("sapwood_waiting_requests", "Requests in the scheduler's queue"),
+}
+POOL_GAUGES = {
+    "free_tokens": ("sapwood_kv_free_tokens", "KV slots that hold nothing"),
+    "evictable_tokens": ("sapwood_kv_evictable_tokens", "KV slots that hold cached tokens nobody needs now"),
+    "pinned_tokens": ("sapwood_kv_pinned_tokens", "KV slots that running requests hold"),
+    "cached_tokens": ("sapwood_cache_tokens", "Tokens in the radix cache"),
+    "nodes": ("sapwood_cache_nodes", "Nodes of the radix cache"),
+}
+
+
+class Metrics:
+    def __init__(self) -> None:
+        registry = self._registry = CollectorRegistry()
+        self._requests = Counter(
+            "sapwood_requests", "Requests answered, by route and outcome", ["route", "outcome"], registry=registry
+        )
+        self._open = Gauge("sapwood_open_requests", "Requests that are open in this gateway", registry=registry)
+        self._prompt_tokens = Counter("sapwood_prompt_tokens", "Prompt tokens of ended requests", registry=registry)
+        self._decode_tokens = Counter("sapwood_decode_tokens", "Output tokens delivered", registry=registry)
+        hit = Counter("sapwood_cache_hit", "Prompt tokens found in the cache", ["type"], registry=registry)
+        miss = Counter("sapwood_cache_miss", "Prompt tokens not found in the cache", ["type"], registry=registry)
+        self._hit_tokens, self._miss_tokens = hit.labels("radix"), miss.labels("radix")
+        self._hits_and_misses = (0, 0)
+        self._hit_rate = Gauge("sapwood_cache_hit_rate", "Share of prompt tokens found so far", registry=registry)
+        self._first_token = self._latency("sapwood_time_to_first_token_seconds", "From arrival to the first output")
+        self._inter_token = self._latency("sapwood_inter_token_seconds", "Between neighbouring pieces of output")
+        self._whole = self._latency("sapwood_request_seconds", "From arrival to the end of a generation")
+        self._queue = self._gauges(QUEUE_GAUGES)
+        self._pool = self._gauges(POOL_GAUGES)
+
+    def output(self, num_tokens: int) -> None:
+        self._decode_tokens.inc(num_tokens)
+
+    def first_output(self, seconds: float) -> None:
+        self._first_token.observe(seconds)
+
+    def next_output(self, seconds: float) -> None:
+        self._inter_token.observe(seconds)
+
+    def generated(self, usage: Usage, seconds: float) -> None:
+        """A generation has ended, in whatever way."""
+        self._whole.observe(seconds)
+        self._prompt_tokens.inc(usage.prompt_tokens)
+        missed_tokens = usage.prompt_tokens - usage.cached_tokens
+        self._hit_tokens.inc(usage.cached_tokens)
+        self._miss_tokens.inc(missed_tokens)
+        hits, misses = self._hits_and_misses
+        self._hits_and_misses = hits, misses = hits + usage.cached_tokens, misses + missed_tokens
+        self._hit_rate.set(hits / (hits + misses) if hits + misses else 0.0)
+
+    def answered(self, route: str, outcome: str) -> None:
+        self._requests.labels(route, outcome).inc()
+
+    def scheduler(self, payload: Mapping[str, Any]) -> None:
+        """The answer to Admin("counters"): the pools of all executors together make the figures of the pool."""
+        for key, gauge in self._queue.items():
+            gauge.set(payload["scheduler"][key])
+        executors = payload["executors"].values()
+        for key, gauge in self._pool.items():
+            gauge.set(sum(figures[key] for figures in executors))
+
+    def text(self, open_requests: int) -> bytes:
+        self._open.set(open_requests)
+        return generate_latest(self._registry)
+
+    def _latency(self, name: str, text: str) -> Histogram:
+        return Histogram(name, text, registry=self._registry, buckets=LATENCY_BUCKETS_S)
+
+    def _gauges(self, named: Mapping[str, tuple[str, str]]) -> dict[str, Gauge]:
+        return {key: Gauge(name, text, registry=self._registry) for key, (name, text) in named.items()}

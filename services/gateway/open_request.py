@@ -1,0 +1,111 @@
+"""One open request of the journal: what the client asked and all that is known of the answer so far.
+
+That is enough to submit it anew at any moment. Offsets count from the request's start: tokens and characters [0, held)
+are here and delivered; an update brings [offset, offset + n), of which the part below `held` is a repetition.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from services.gateway.generation import Delta, GenerateRequest, Usage
+from shared import wire
+
+Phase = Literal["waiting", "encoding", "submitted"]
+
+SETTLED_S = 2.0  # a submission that is older must be known to the scheduler
+
+
+@dataclass
+class OpenRequest:
+    request_id: str
+    request: GenerateRequest
+    expires_s: float
+    deadline_s: float
+    progressed_s: float
+    attempt: int = 1  # the present one: what speaks of another is stale
+    phase: Phase = "waiting"
+    submitted_s: float | None = None  # when this attempt was
+    has_output: bool = False  # a token of this attempt has arrived
+    tokenizer: str | None = None  # by name: who encoded it last
+    prompt_token_ids: tuple[int, ...] | None = None  # once accepted
+    max_new_tokens: int | None = None  # as accepted
+    token_ids: list[int] = field(default_factory=list)
+    text_length: int = 0
+    counts: wire.Counts | None = None  # of the first attempt that was heard of: later ones hit their own tokens
+
+    def advance(self) -> None:
+        """Give up the present attempt."""
+        self.attempt += 1
+        self.phase = "waiting"
+        self.submitted_s = None
+        self.has_output = False
+
+    def submitted(self, now_s: float) -> None:
+        self.phase = "submitted"
+        self.progressed_s = now_s
+        if self.submitted_s is None:
+            self.submitted_s = now_s
+
+    def reaches(self, update: wire.TextUpdate) -> bool:
+        """Whether the update begins at or before the end of what is here: no gap."""
+        return update.token_offset <= len(self.token_ids) and update.text_offset <= self.text_length
+
+    def absorb(self, update: wire.TextUpdate, now_s: float) -> Delta:
+        """Take in what is new of an update that reaches, and return it."""
+        skip = len(self.token_ids) - update.token_offset
+        token_ids = update.token_ids[skip:]
+        text = update.text[self.text_length - update.text_offset :]
+        self.token_ids.extend(token_ids)
+        self.text_length += len(text)
+        self.progressed_s = now_s
+        self.has_output = True
+        self.counts = self.counts or update.counts
+        return Delta(text, token_ids, self.usage, update.logprobs[skip:])
+
+    @property
+    def usage(self) -> Usage:
+        counts = self.counts or wire.Counts(0, 0)  # nothing was computed yet
+        return Usage(counts.prompt_tokens, counts.cached_tokens, len(self.token_ids))
+
+    def encode(self) -> wire.Encode:
+        request = self.request
+        return wire.Encode(
+            self.request_id,
+            self.attempt,
+            request.sampling,
+            request.text,
+            prompt=request.prompt,
+            messages=request.messages,
+            prompt_token_ids=request.prompt_token_ids,
+            resume_token_ids=tuple(self.token_ids),
+            text_offset=self.text_length,
+            max_new_tokens=request.max_new_tokens,
+            namespace=request.namespace,
+            priority=request.priority,
+            deadline_s=self.deadline_s,
+        )
+
+    def submit(self, gateway: str) -> wire.Submit:
+        """Only once accepted."""
+        assert self.prompt_token_ids is not None
+        assert self.max_new_tokens is not None
+        return wire.Submit(
+            self.request_id,
+            self.attempt,
+            gateway,
+            self.prompt_token_ids,
+            self.request.sampling,
+            self.request.text,
+            self.max_new_tokens,
+            resume_token_ids=tuple(self.token_ids),
+            text_offset=self.text_length,
+            namespace=self.request.namespace,
+            priority=self.request.priority,
+            deadline_s=self.deadline_s,
+        )
+
+    def audit_entry(self, now_s: float) -> wire.AuditEntry:
+        settled = self.submitted_s is not None and now_s - self.submitted_s >= SETTLED_S
+        return wire.AuditEntry(self.request_id, self.attempt, settled)

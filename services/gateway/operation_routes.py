@@ -1,0 +1,136 @@
+"""The routes for operators and for clients that look around: health, metrics, models, the cache."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Any, Literal
+
+import msgspec
+from aiohttp import web
+
+from sapwood import __version__
+from services.gateway.dispatch import Dispatcher
+from services.gateway.errors import ApiError, InvalidRequest
+from services.gateway.limits import Limits
+from services.gateway.metrics import CONTENT_TYPE, Metrics
+from services.gateway.schemas.openai import check_model
+from services.gateway.sse import json_response
+from shared.model_card import ModelCard
+
+SCRAPE_TIMEOUT_S = 0.5  # for the scheduler's figures; without them a scrape shows the last ones
+INFO_TIMEOUT_S = 2.0
+FLUSH_TIMEOUT_S = 5.0
+LONGEST_FLUSH_TIMEOUT_S = 60.0
+
+
+class OperationRoutes:
+    """Args:
+    started_s: Unix time, told as the model's time of creation.
+    """
+
+    def __init__(
+        self, dispatcher: Dispatcher, card: ModelCard, limits: Limits, metrics: Metrics, started_s: int
+    ) -> None:
+        self._dispatcher = dispatcher
+        self._card = card
+        self._limits = limits
+        self._metrics = metrics
+        self._started_s = started_s
+
+    def add_to(self, router: web.UrlDispatcher, *, enable_metrics: bool) -> None:
+        router.add_get("/health", self.health)
+        router.add_get("/ready", self.ready)
+        if enable_metrics:
+            router.add_get("/metrics", self.metrics)
+        router.add_get("/v1/models", self.models)
+        router.add_get("/v1/models/{model_id:.+}", self.model)
+        router.add_get("/get_model_info", self.model_info)
+        router.add_get("/server_info", self.server_info)
+        router.add_get("/flush_cache", self.flush_cache)
+        router.add_post("/flush_cache", self.flush_cache)
+
+    async def health(self, _request: web.Request) -> web.Response:
+        """Whether every stage is there and gets on; nothing is generated for it."""
+        troubles = self._dispatcher.stages.troubles()
+        if not troubles:
+            return json_response({"version": __version__, "status": "healthy"})
+        return json_response({"version": __version__, "status": "unhealthy", "stages": troubles}, 503)
+
+    async def ready(self, _request: web.Request) -> web.Response:
+        """Whether new work should be sent here."""
+        if self._dispatcher.draining:
+            return json_response({"status": "draining"}, 503)
+        missing = [stage for stage, count in self._dispatcher.stages.counts().items() if count == 0]
+        if missing:
+            return json_response({"status": "not ready", "missing": missing}, 503)
+        return json_response({"status": "ready"})
+
+    async def metrics(self, _request: web.Request) -> web.Response:
+        with contextlib.suppress(ApiError):
+            self._metrics.scheduler(await self._ask("counters", SCRAPE_TIMEOUT_S))
+        text = self._metrics.text(self._dispatcher.open_requests)
+        return web.Response(body=text, headers={"Content-Type": CONTENT_TYPE})
+
+    async def models(self, _request: web.Request) -> web.Response:
+        return json_response({"object": "list", "data": [self._model()]})
+
+    async def model(self, request: web.Request) -> web.Response:
+        check_model(request.match_info["model_id"], self._limits)
+        return json_response(self._model())
+
+    async def model_info(self, _request: web.Request) -> web.Response:
+        return json_response(
+            {
+                "model_path": self._card.source,
+                "model_id": self._card.model_id,
+                "architecture": self._card.architecture,
+                "is_generation": True,
+                "max_model_len": self._card.max_model_len,
+                "vocab_size": self._card.vocab_size,
+            }
+        )
+
+    async def server_info(self, _request: web.Request) -> web.Response:
+        answer = await self._ask("info", INFO_TIMEOUT_S)
+        return json_response(
+            {
+                "version": __version__,
+                "limits": msgspec.to_builtins(self._limits),
+                "stages": self._dispatcher.stages.counts(),
+                "scheduler": answer["scheduler"],
+                "executors": answer["executors"],
+            }
+        )
+
+    async def flush_cache(self, request: web.Request) -> web.Response:
+        """Waits for a moment of idleness, up to ?timeout= seconds, and says what was freed."""
+        answer = await self._ask("flush", _timeout_s(request.query.get("timeout")))
+        freed_tokens = sum(executor["freed_tokens"] for executor in answer["executors"].values())
+        return json_response({"status": "flushed", "freed_tokens": freed_tokens})
+
+    async def _ask(self, op: Literal["flush", "info", "counters"], timeout_s: float) -> dict[str, Any]:
+        reply = await self._dispatcher.admin(op, timeout_s)
+        if reply.error is not None:
+            raise ApiError(reply.error)
+        return reply.payload
+
+    def _model(self) -> dict[str, Any]:
+        return {
+            "id": self._card.model_id,
+            "object": "model",
+            "created": self._started_s,
+            "owned_by": "sapwood",
+            "max_model_len": self._card.max_model_len,
+        }
+
+
+def _timeout_s(text: str | None) -> float:
+    if text is None:
+        return FLUSH_TIMEOUT_S
+    try:
+        timeout_s = float(text)
+    except ValueError:
+        raise InvalidRequest("expected seconds", "timeout") from None
+    if not 0 <= timeout_s <= LONGEST_FLUSH_TIMEOUT_S:
+        raise InvalidRequest(f"between 0 and {LONGEST_FLUSH_TIMEOUT_S:g} seconds", "timeout")
+    return timeout_s

@@ -1,0 +1,88 @@
+"""From the bytes of a body to a checked struct; whatever is wrong becomes an InvalidRequest that names the parameter.
+
+Knows JSON and msgspec. Does not know what the fields mean. A field that is null counts as absent, as clients send it.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+import msgspec
+
+from services.gateway.errors import InvalidRequest
+
+T = TypeVar("T", bound=msgspec.Struct)
+
+_LOCATED = re.compile(r"(?P<text>.*?)(?: - at `\$(?P<path>.*)`)?", re.DOTALL)
+_MISSING = re.compile(r"Object missing required field `(?P<name>.*)`")
+
+
+class FieldRules(msgspec.Struct, frozen=True):
+    """What besides the struct's own fields an object may hold."""
+
+    ignored: frozenset[str] = frozenset()  # harmless, whatever they say
+    unsupported: Mapping[str, tuple[Any, ...]] = {}  # refused, but for these values, which ask for nothing
+
+
+NO_RULES = FieldRules()
+
+
+def decode_object(body: bytes) -> dict[str, Any]:
+    try:
+        decoded = msgspec.json.decode(body)
+    except RecursionError:
+        raise InvalidRequest("the body is nested too deeply", code="invalid_json") from None
+    except msgspec.MsgspecError as error:
+        raise InvalidRequest(f"the body is not valid JSON: {error}", code="invalid_json") from None
+    return as_object(decoded)
+
+
+def as_object(value: Any) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise InvalidRequest("expected an object")
+    return value
+
+
+def convert(value: Any, struct: type[T], rules: FieldRules = NO_RULES) -> T:
+    raw = as_object(value)
+    known = field_names(struct)
+    for name in raw.keys() - known:
+        _check_foreign(name, raw[name], known, rules)
+    try:
+        return msgspec.convert({name: raw[name] for name in raw.keys() & known if raw[name] is not None}, struct)
+    except msgspec.ValidationError as error:
+        raise _located(str(error)) from None
+
+
+def field_names(struct: type[msgspec.Struct]) -> frozenset[str]:
+    return frozenset(struct.__struct_fields__)
+
+
+def _check_foreign(name: str, value: Any, known: frozenset[str], rules: FieldRules) -> None:
+    if name in rules.ignored:
+        return
+    if name not in rules.unsupported:
+        names = known | rules.ignored | rules.unsupported.keys()
+        near = difflib.get_close_matches(name, sorted(names), n=1, cutoff=0.0)
+        raise InvalidRequest(f"unknown field; did you mean {near[0]!r}?", name, "unknown_parameter")
+    neutral = rules.unsupported[name]
+    if value is not None and not any(type(value) is type(item) and value == item for item in neutral):
+        allowed = " or ".join(msgspec.json.encode(item).decode() for item in neutral)
+        hint = f" (only {allowed})" if allowed else ""
+        raise InvalidRequest(f"not supported yet{hint}", name, "unsupported_parameter")
+
+
+def _located(message: str) -> InvalidRequest:
+    """msgspec's words: "Expected `int`, got `str` - at `$.messages[0].role`"."""
+    located = _LOCATED.fullmatch(message)
+    assert located is not None  # every part of the pattern may be empty
+    path = re.sub(r"\[(\d+)\]", r".\1", located["path"] or "").replace("[...]", "").strip(".")
+    missing = _MISSING.fullmatch(located["text"])
+    if missing is not None:
+        param = f"{path}.{missing['name']}" if path else missing["name"]
+        return InvalidRequest("this field is required", param, "missing_required_parameter")
+    text = located["text"].replace("`", "")
+    return InvalidRequest(text[:1].lower() + text[1:], path or None)

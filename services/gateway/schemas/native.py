@@ -1,0 +1,148 @@
+"""The body of /generate, with SGLang's names, into the internal form.
+
+Sampling fields stand in `sampling_params` or at the top level, not in both.
+"""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager, nullcontext
+from functools import partial
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta
+
+from services.gateway.errors import InvalidRequest, within
+from services.gateway.generation import GenerateRequest
+from services.gateway.limits import Limits, namespace
+from services.gateway.replies.native import NativeOptions, NativeReply
+from services.gateway.schemas.call import Call, Terms
+from services.gateway.schemas.decode import FieldRules, convert, decode_object, field_names
+from services.gateway.schemas.openai import ANY_MODEL, check_model
+from services.gateway.schemas.sampling import (
+    CacheKey,
+    PositiveTokenCount,
+    Priority,
+    SamplingFields,
+    TokenCount,
+    check_prompt_ids,
+    check_range,
+    check_top_logprobs,
+    to_sampling,
+    to_text_options,
+)
+
+DEFAULT_MAX_NEW_TOKENS = 128
+
+SAMPLING_RULES = FieldRules(
+    unsupported={
+        "choices": (),
+        "custom_params": (),
+        "ebnf": (),
+        "json_schema": (),
+        "n": (1,),
+        "regex": (),
+        "spaces_between_special_tokens": (True,),
+        "stop_regex": ([],),
+        "structural_tag": (),
+    }
+)
+
+
+class NativeSampling(SamplingFields, frozen=True, kw_only=True):
+    temperature: Annotated[float, Meta(ge=0, le=100)] = 1.0
+    max_new_tokens: PositiveTokenCount = DEFAULT_MAX_NEW_TOKENS
+    min_new_tokens: TokenCount = 0
+    sampling_seed: Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)] | None = None  # another name of seed
+    no_stop_trim: bool = False
+
+
+BODY_RULES = FieldRules(
+    # Sampling fields at the top level are taken out before; here they only serve to suggest the nearest name.
+    ignored=field_names(NativeSampling) | {"log_metrics"},
+    unsupported={
+        "audio_data": (),
+        "custom_logit_processor": (),
+        "image_data": (),
+        "input_embeds": (),
+        "logprob_start_len": (-1,),
+        "lora_path": (),
+        "return_hidden_states": (False,),
+        "session_params": (),
+        "token_ids_logprob": (),
+        "video_data": (),
+    },
+)
+
+
+class NativeFields(msgspec.Struct, frozen=True, kw_only=True):
+    text: str | None = None
+    prompt: str | None = None
+    input_ids: list[int] | None = None
+    stream: bool = False
+    rid: Annotated[str, Meta(max_length=256)] | None = None  # only echoed
+    model: str = ANY_MODEL
+    return_logprob: bool = False
+    top_logprobs_num: int = 0
+    return_text_in_logprobs: bool = False
+    extra_key: CacheKey | None = None
+    cache_salt: CacheKey | None = None
+    priority: Priority = 0
+
+
+def read_native(body: bytes, terms: Terms) -> Call:
+    """Raises ApiError for whatever cannot be served."""
+    raw = decode_object(body)
+    place, raw_sampling = _take_sampling(raw)
+    fields = convert(raw, NativeFields, BODY_RULES)
+    check_model(fields.model, terms.limits)
+    prompt_param = _prompt_param(fields)
+    prompt = _prompt(fields, terms.limits)
+    top_logprobs = check_top_logprobs(fields.top_logprobs_num, "top_logprobs_num", terms.limits)
+    with place:
+        sampling = convert(raw_sampling, NativeSampling, SAMPLING_RULES)
+        check_range(sampling.min_new_tokens, sampling.max_new_tokens, "min_new_tokens")
+        request = GenerateRequest(
+            prompt=prompt if isinstance(prompt, str) else None,
+            prompt_token_ids=prompt if isinstance(prompt, tuple) else None,
+            sampling=to_sampling(
+                sampling,
+                terms,
+                seed=sampling.sampling_seed if sampling.sampling_seed is not None else sampling.seed,
+                min_new_tokens=sampling.min_new_tokens,
+                logprobs=fields.return_logprob,
+                top_logprobs=top_logprobs if fields.return_logprob else 0,
+            ),
+            text=to_text_options(sampling, terms.limits, include_stop=sampling.no_stop_trim),
+            max_new_tokens=sampling.max_new_tokens,
+            namespace=namespace(terms.tenant, fields.extra_key, fields.cache_salt),
+            priority=fields.priority,
+        )
+    options = NativeOptions(fields.rid, fields.return_logprob, top_logprobs > 0, fields.return_text_in_logprobs)
+    return Call(request, fields.stream, partial(NativeReply, options=options), prompt_param)
+
+
+def _take_sampling(raw: dict[str, Any]) -> tuple[AbstractContextManager[None], Any]:
+    """The raw sampling fields, out of `raw`, and the context in which errors in them name their place."""
+    nested = raw.pop("sampling_params", None)
+    names = field_names(NativeSampling) | SAMPLING_RULES.unsupported.keys()
+    top_level = {name: raw.pop(name) for name in sorted(raw.keys() & names)}
+    if nested is None:
+        return nullcontext(), top_level
+    if top_level:
+        raise InvalidRequest("stands beside sampling_params, where it belongs", next(iter(top_level)))
+    return within("sampling_params"), nested
+
+
+def _prompt_param(fields: NativeFields) -> str:
+    given = [name for name in ("text", "prompt", "input_ids") if getattr(fields, name) is not None]
+    if len(given) != 1:
+        found = ", ".join(given) or "none"
+        raise InvalidRequest(f"exactly one of text, prompt and input_ids, got {found}", given[-1] if given else "text")
+    return given[0]
+
+
+def _prompt(fields: NativeFields, limits: Limits) -> str | tuple[int, ...]:
+    if fields.input_ids is not None:
+        return check_prompt_ids(fields.input_ids, "input_ids", limits)
+    return fields.text if fields.text is not None else fields.prompt or ""

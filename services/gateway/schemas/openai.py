@@ -1,0 +1,64 @@
+"""The fields that OpenAI's chat and completions share, those that are harmless, and those that are not there yet."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from services.gateway.errors import ApiError, InvalidRequest, within
+from services.gateway.limits import Limits
+from services.gateway.replies.openai import StreamOptions
+from services.gateway.schemas.decode import convert
+from services.gateway.schemas.sampling import CacheKey, PositiveTokenCount, Priority, SamplingFields, TokenCount
+from shared import wire
+
+ANY_MODEL = "default"
+
+IGNORED = frozenset(
+    {
+        "metadata",
+        "prediction",
+        "prompt_cache_key",
+        "prompt_cache_retention",
+        "safety_identifier",
+        "service_tier",
+        "store",
+        "user",
+    }
+)
+UNSUPPORTED: dict[str, tuple[Any, ...]] = {
+    "best_of": (1,),
+    "ebnf": (),
+    "echo": (False,),
+    "json_schema": (),
+    "n": (1,),
+    "regex": (),
+    "response_format": ({"type": "text"},),
+    "structural_tag": (),
+}
+
+
+class OpenAIFields(SamplingFields, frozen=True, kw_only=True):
+    model: str = ANY_MODEL
+    max_tokens: PositiveTokenCount | None = None
+    min_tokens: TokenCount = 0
+    stream: bool = False
+    stream_options: dict[str, Any] | None = None
+    include_stop_str_in_output: bool = False
+    extra_key: CacheKey | None = None
+    cache_salt: CacheKey | None = None
+    priority: Priority = 0
+
+
+def stream_options(fields: OpenAIFields) -> StreamOptions:
+    if fields.stream_options is None:
+        return StreamOptions()
+    if not fields.stream:
+        raise InvalidRequest("only allowed when stream is true", "stream_options")
+    with within("stream_options"):
+        return convert(fields.stream_options, StreamOptions)
+
+
+def check_model(name: str, limits: Limits) -> None:
+    if name not in (ANY_MODEL, limits.model_id):
+        message = f"the model {name!r} does not exist; this server has {limits.model_id!r}"
+        raise ApiError(wire.Error(message, "model_not_found", "model", 404))

@@ -1,0 +1,75 @@
+"""The gateway as a service: its life from start through drain to stop."""
+
+from __future__ import annotations
+
+import asyncio
+
+from aiohttp import web
+
+from services.gateway.app import make_app
+from services.gateway.dispatch import Dispatcher
+from services.gateway.limits import Keyring
+from shared import wire
+from shared.config import ConfigError
+from shared.model_card import load_card, prepared_folder
+from shared.service import Context
+
+BACKLOG = 1024
+LAST_WRITES_S = 2.0  # for handlers to send their last bytes once all requests have ended
+
+
+class Gateway:
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._config = context.config.gateway
+        self._dispatcher: Dispatcher  # from start() on
+        self._runner: web.AppRunner
+
+    async def start(self) -> None:
+        card = load_card(prepared_folder(self._context.config.model))
+        keys = Keyring.of(self._config)
+        self._dispatcher = Dispatcher(self._context)
+        self._runner = web.AppRunner(
+            make_app(self._dispatcher, self._config, card, keys),
+            handler_cancellation=True,  # a client that goes away cancels its handler, which frees the work
+            access_log=None,
+            shutdown_timeout=LAST_WRITES_S,
+        )
+        await self._runner.setup()
+        await self._listen()
+
+    async def stop(self) -> None:
+        """Take nothing new, let open requests end, then end what is left."""
+        self._dispatcher.draining = True
+        try:
+            await asyncio.wait_for(self._dispatcher.idle.wait(), self._config.drain_timeout_s)
+        except TimeoutError:
+            self._dispatcher.end_all()
+        await self._runner.cleanup()
+        self._dispatcher.close()
+
+    def tick(self) -> None:
+        self._dispatcher.tick()
+
+    async def refresh(self) -> None:
+        await self._dispatcher.refresh()
+
+    def progress(self) -> wire.Progress:
+        return self._dispatcher.progress()
+
+    @property
+    def port(self) -> int:
+        """The one that is really listened on."""
+        port: int = self._runner.addresses[0][1]
+        return port
+
+    async def _listen(self) -> None:
+        host, port = self._config.host, self._config.port
+        try:
+            await web.TCPSite(self._runner, host, port, backlog=BACKLOG).start()
+        except OSError as error:
+            raise ConfigError(f"gateway: cannot listen on {host}:{port}: {error.strerror or error}") from error
+
+
+def build(context: Context) -> Gateway:
+    return Gateway(context)

@@ -1,0 +1,144 @@
+"""A request's place on one executor: what the executor has reported of it, and what the plans in flight will add.
+
+Knows counts of tokens. Does not know slots, the tree or other lanes. Between a plan and its result the scheduler goes
+by belief: a slice computes what is known and no more, and one token is sampled when all that is known is computed.
+
+    ahead ──first slice planned──► running ──preempted──► ahead          any ──over──► ended ──released──► gone
+      ▲                               │
+      └────── first slice not run ────┘
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from services.scheduler.budget import Work
+from services.scheduler.request import Request
+from shared import wire
+
+
+def whole_pages(tokens: int, page_size: int) -> int:
+    """Rounded up."""
+    return -(-tokens // page_size) * page_size
+
+
+class Slice(NamedTuple):
+    seq: int
+    num_tokens: int
+
+
+class Belief(NamedTuple):
+    """Once all plans in flight have run."""
+
+    computed_tokens: int
+    known_tokens: int
+
+
+@dataclass(slots=True, eq=False)
+class Lane:
+    number: int
+    executor: str
+    request: Request
+    page_size: int
+    admitted_seq: int  # an outcome of an earlier plan is another request's, which had this number before
+    hint_tokens: int | None = None  # None until reported
+    started_seq: int | None = None  # the plan of the first slice since it last held nothing; None while ahead
+    settled: bool = False  # the first slice is reported, so computed_tokens is exact
+    computed_tokens: int = 0  # as reported
+    in_flight: deque[Slice] = field(default_factory=deque)
+    served_seq: int = 0  # the plan of its latest slice
+    held: bool = False  # declined, waiting or preempted: not planned before the next tick
+    ended: bool = False
+
+    @property
+    def is_running(self) -> bool:
+        return self.started_seq is not None and not self.ended
+
+    @property
+    def is_ahead(self) -> bool:
+        """Known to the executor, and free to be started or moved."""
+        return self.started_seq is None and not self.in_flight and not self.ended
+
+    # --- planning ----------------------------------------------------------------------------------------------------
+
+    def belief(self) -> Belief:
+        computed = self.computed_tokens if self.settled else (self.hint_tokens or 0)
+        known = self.request.known_tokens
+        for _, num_tokens in self.in_flight:
+            computed = min(computed + num_tokens, known)
+            if computed == known:
+                known += 1
+        return Belief(computed, known)
+
+    def remaining_tokens(self) -> int:
+        """Tokens that are known by then and not computed; 0 if the last one is believed to be sampled.
+
+        That a request is over is for the executor to say, so what it has reported as known is always worth a slice.
+        """
+        request, (computed, known) = self.request, self.belief()
+        if known > request.known_tokens and known - request.prompt_tokens >= request.max_new_tokens:
+            return 0
+        return known - computed
+
+    def context_tokens(self) -> int:
+        """How far back the next slice has to look. Without a hint the cache may hold all that comes before."""
+        computed, known = self.belief()
+        return computed if self.settled or self.hint_tokens is not None else known
+
+    def growth_tokens(self, num_tokens: int) -> int:
+        """The most room that one more slice can take, in whole pages, wherever the cache made the lane start."""
+        if not self.settled:
+            return whole_pages(num_tokens + self.page_size - 1, self.page_size)
+        computed, known = self.belief()
+        end = min(computed + num_tokens, known)
+        return whole_pages(end, self.page_size) - whole_pages(computed, self.page_size)
+
+    def tokens_within(self, room_tokens: int) -> int:
+        """The longest slice whose growth fits."""
+        room = max(room_tokens, 0) // self.page_size * self.page_size
+        if not self.settled:
+            return max(room - (self.page_size - 1), 0)
+        computed = self.belief().computed_tokens
+        return whole_pages(computed, self.page_size) + room - computed
+
+    def outlook_tokens(self) -> int:
+        """Room that it will want beyond the plans in flight: the rest of its prompt and some output."""
+        computed, known = self.belief()
+        end = max(known, self.request.likely_tokens)
+        held = computed if self.settled else self.request.known_tokens
+        return max(whole_pages(end, self.page_size) - whole_pages(held, self.page_size), 0)
+
+    def plan(self, seq: int, num_tokens: int) -> None:
+        if self.started_seq is None:
+            self.started_seq = seq
+        self.in_flight.append(Slice(seq, num_tokens))
+        self.served_seq = seq
+
+    def preempt(self) -> None:
+        """Back to waiting, for a while at least; results of slices in flight still bring their tokens."""
+        self._hold_nothing()
+        self.held = True
+
+    # --- what became of it -------------------------------------------------------------------------------------------
+
+    def apply(self, seq: int, outcome: wire.Outcome) -> Work:
+        """Take over the figures of an outcome. Returns the work that it stands for."""
+        self.held = outcome.declined or outcome.waiting is not None
+        if self.started_seq is None or seq < self.started_seq or not outcome.computed_tokens:
+            self.hint_tokens = outcome.cached_tokens
+            return Work()
+        start = self.computed_tokens if self.settled else outcome.cached_tokens
+        self.settled, self.computed_tokens = True, outcome.computed_tokens
+        return Work().plus(outcome.computed_tokens - start, start) if outcome.computed_tokens > start else Work()
+
+    def land(self, seq: int) -> None:
+        """The plan has run, whether it reported this lane or not. A first slice that was not run has left nothing."""
+        while self.in_flight and self.in_flight[0].seq <= seq:
+            self.in_flight.popleft()
+        if not self.in_flight and not self.settled:
+            self._hold_nothing()
+
+    def _hold_nothing(self) -> None:
+        self.started_seq, self.settled, self.computed_tokens = None, False, 0

@@ -1,0 +1,211 @@
+"""The life of requests: taken in or refused, streamed, and ended. Exactly one end for each attempt that is taken in.
+
+    finish   the executor says so, and the detokenizer tells the gateway; or the detokenizer has found a stop string
+    abort    the gateway has given it up; the detokenizer, if it has opened it, hears of it
+    fail     its deadline has passed, or no executor has room for it: the detokenizer tells the gateway if it has opened
+             it, else it is Rejected
+    lose     its executor, its detokenizer or the link to its gateway is gone: Lost, and the gateway submits the next
+             attempt
+
+Knows who names, holds and streams a request. Does not plan.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from services.scheduler import admission
+from services.scheduler.executors import Executor
+from services.scheduler.ledger import Ledger
+from services.scheduler.outbox import Outbox
+from services.scheduler.request import Key, Request
+from services.scheduler.streams import Streams
+from services.scheduler.waiting import WaitingQueue
+from shared import wire
+from shared.config import SchedulerConfig
+
+
+class Requests:
+    """Args:
+    executors: those that are linked, by peer.
+    now_s: Unix time, until the first tick.
+    """
+
+    def __init__(
+        self, config: SchedulerConfig, executors: Mapping[str, Executor], outbox: Outbox, *, now_s: float
+    ) -> None:
+        self._config = config
+        self._executors = executors
+        self._outbox = outbox
+        self._now_s = now_s
+        self._arrivals = 0
+        self.draining = False
+        self.waiting = WaitingQueue()
+        self.ledger = Ledger()
+        self.streams = Streams()
+
+    @property
+    def running_count(self) -> int:
+        return sum(executor.running_requests for executor in self._executors.values())
+
+    @property
+    def waiting_count(self) -> int:
+        """Those that hold no KV, made known to an executor or not."""
+        return len(self.ledger.open) - self.running_count
+
+    # --- taking in ---------------------------------------------------------------------------------------------------
+
+    def submit(self, submit: wire.Submit) -> None:
+        """Take the request in, or refuse it. A newer attempt ends the older one; a stale one is nobody's."""
+        key, attempt = (submit.gateway, submit.request_id), submit.attempt
+        if self.ledger.is_stale(key, attempt):
+            return
+        if (older := self.ledger.open.get(key)) is not None:
+            self._abort(older)
+        self.streams.close(lambda closing, _: closing == key)
+        accepted = self._admit(submit)
+        if isinstance(accepted, wire.Error):
+            self.ledger.bury(key, attempt, self._now_s)
+            self._outbox.send(submit.gateway, wire.Rejected(submit.request_id, attempt, accepted))
+            return
+        self._arrivals += 1
+        request = Request(submit, self._arrivals, self._now_s, accepted)
+        self.ledger.add(request)
+        self.waiting.add(request)
+        answer = wire.Accepted(submit.request_id, attempt, submit.prompt_token_ids, accepted)
+        self._outbox.send(submit.gateway, answer)
+
+    def refit(self) -> None:
+        """The executors have changed: clamp what waits to what they can finish, and fail what cannot be served."""
+        for request in list(self.waiting):
+            clamped = self._clamp(request.submit, request.max_new_tokens)
+            if isinstance(clamped, wire.Error):
+                self._fail(request, clamped)
+            else:
+                request.max_new_tokens = clamped
+
+    def _admit(self, submit: wire.Submit) -> int | wire.Error:
+        """How many tokens it may generate, or why it is refused."""
+        refused = admission.refusal(
+            submit,
+            waiting=self.waiting_count,
+            max_waiting=self._config.max_queued_requests,
+            draining=self.draining,
+            now_s=self._now_s,
+        )
+        return refused or self._clamp(submit, submit.max_new_tokens)
+
+    def _clamp(self, submit: wire.Submit, max_new_tokens: int) -> int | wire.Error:
+        """To what the roomiest executor can finish; as long as there is none, to nothing."""
+        limits = [executor.request_tokens for executor in self._executors.values()]
+        return admission.clamp(submit, max_new_tokens, max(limits)) if limits else max_new_tokens
+
+    # --- what befalls it ---------------------------------------------------------------------------------------------
+
+    def report(self, request: Request, outcome: wire.Outcome) -> None:
+        """What a step has made of it."""
+        if request.cached_tokens is None and outcome.computed_tokens:
+            request.cached_tokens = outcome.cached_tokens
+        if outcome.new_token_ids or outcome.finish_reason is not None:
+            self.streams.update(request, request.update(outcome))
+            request.generated += outcome.new_token_ids
+        if outcome.finish_reason is not None:
+            self._retire(request, delivered=True)
+
+    def abort_by_gateway(self, abort: wire.Abort) -> None:
+        """Holds for this attempt and all before it, also for those that are still to arrive."""
+        key = (abort.gateway, abort.request_id)
+        request = self.ledger.open.get(key)
+        if request is not None and request.attempt <= abort.attempt:
+            self._abort(request)
+        self.streams.close(lambda closing, attempt: closing == key and attempt <= abort.attempt)
+        self.ledger.bury(key, abort.attempt, self._now_s)
+
+    def abort_by_detokenizer(self, detokenizer: str, abort: wire.Abort) -> None:
+        """It has found a stop string; or else it has no state for the request, so tokens have been lost on the way."""
+        request = self.ledger.open.get((abort.gateway, abort.request_id))
+        if request is None or request.attempt > abort.attempt or request.detokenizer != detokenizer:
+            return
+        if abort.reason == "stop_string":
+            self._withdraw(request, delivered=True)
+        else:
+            self.streams.forget(request)
+            self._lose(request, "its detokenizer has no state for it")
+
+    def audit(self, gateway: str, audit: wire.Audit) -> None:
+        audited = self.ledger.audit(gateway, audit, self._now_s)
+        for request in audited.orphans:
+            self._abort(request)
+        for entry in audited.lost:
+            self.ledger.bury((gateway, entry.request_id), entry.attempt, self._now_s)
+            self._outbox.send(gateway, wire.Lost(entry.request_id, entry.attempt, "the scheduler does not know it"))
+        held: dict[Key, int] = {(gateway, entry.request_id): entry.attempt for entry in audit.open}
+        self.streams.close(lambda key, attempt: key[0] == gateway and held.get(key) != attempt)
+
+    def tick(self, now_s: float) -> None:
+        self._now_s = now_s
+        for request in [request for request in self.ledger.open.values() if request.is_overdue(now_s)]:
+            self._fail(request, admission.DEADLINE_EXCEEDED)
+        self.ledger.forget(now_s)
+        self.streams.close_oldest(now_s)
+
+    def gateway_left(self, gateway: str) -> None:
+        """It may be gone for good, or be back at once: then it submits what it holds again."""
+        for request in self.ledger.of_gateway(gateway):
+            self._lose(request, "the link to its gateway broke")
+
+    def executor_left(self, executor: Executor) -> None:
+        for lane in executor.lanes.values():
+            if lane.is_running:
+                self._lose(lane.request, "its executor is gone")
+            elif not lane.ended:
+                self._wait_again(lane.request)
+
+    def detokenizer_left(self, detokenizer: str) -> None:
+        """Who holds nothing and has streamed nothing has lost nothing: another detokenizer will do."""
+        for request in self.streams.leave(detokenizer):
+            if request.streamed or not (request.lane is None or request.lane.is_ahead):
+                self._lose(request, "its detokenizer is gone")
+            else:
+                request.detokenizer = None
+                if request.lane is not None:
+                    self._wait_again(request)
+
+    # --- moves -------------------------------------------------------------------------------------------------------
+
+    def _wait_again(self, request: Request) -> None:
+        request.leave_lane()
+        self.waiting.add(request)
+
+    def _abort(self, request: Request) -> None:
+        self.streams.update(request, request.ending("abort"))
+        self._withdraw(request, delivered=False)
+
+    def _fail(self, request: Request, error: wire.Error) -> None:
+        if request.detokenizer is None:
+            answer = wire.Rejected(request.submit.request_id, request.attempt, error)
+            self._outbox.send(request.submit.gateway, answer)
+        self.streams.update(request, request.ending("error", error))
+        self._withdraw(request, delivered=request.detokenizer is not None)
+
+    def _lose(self, request: Request, reason: str) -> None:
+        request_id, attempt = request.submit.request_id, request.attempt
+        self._outbox.send(request.submit.gateway, wire.Lost(request_id, attempt, reason))
+        self._outbox.note("request_lost", request_id=request_id, attempt=attempt, reason=reason)
+        self.streams.linger(request, self._now_s)
+        self._withdraw(request, delivered=False)
+
+    def _withdraw(self, request: Request, *, delivered: bool) -> None:
+        """End an attempt that its executor does not know to be over: the steps under way need not go on with it."""
+        lane = request.lane
+        if lane is not None and lane.in_flight and lane.executor in self._executors:
+            self._outbox.send(lane.executor, wire.Cancel((lane.number,)))
+        self._retire(request, delivered=delivered)
+
+    def _retire(self, request: Request, *, delivered: bool) -> None:
+        """This attempt is over here, whatever still arrives about it. Its lane is released in the next plan."""
+        self.ledger.end(request, self._now_s, delivered=delivered)
+        self.streams.forget(request)
+        if request.lane is None:
+            self.waiting.remove(request)
+        request.leave_lane()

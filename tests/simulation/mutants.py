@@ -1,0 +1,112 @@
+"""Faults planted in the core, by name, and what the simulation says of each. They show that it can fail."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import pytest
+
+from services.scheduler import executors, planner
+from services.scheduler.executors import Executor
+from services.scheduler.ledger import Ledger
+from services.scheduler.request import Request
+from services.scheduler.requests import Requests
+from services.scheduler.streams import Streams
+from shared import wire
+
+
+@dataclass(frozen=True)
+class Mutant:
+    plant: Callable[[pytest.MonkeyPatch], None]
+    complaint: str  # a pattern
+
+    @property
+    def name(self) -> str:
+        return self.plant.__name__
+
+
+def room_forgets_the_plans_in_flight(patch):
+    patch.setattr(Executor, "room_tokens", property(lambda self: self.capacity_tokens - self.capacity.pinned_tokens))
+
+
+def a_start_reserves_only_what_it_computes(patch):
+    honest = planner.Draft.start
+    patch.setattr(planner.Draft, "start", lambda self, request, tokens, reserved: honest(self, request, tokens, tokens))
+
+
+def a_third_plan_is_sent(patch):
+    patch.setattr(executors, "PLANS_IN_FLIGHT", 3)
+
+
+def ended_lanes_are_not_released(patch):
+    patch.setattr(Executor, "release_ended", lambda self: ())
+
+
+def an_outcome_is_taken_for_whoever_has_the_lane_now(patch):
+    honest = Executor.admit
+
+    def admit(self, request):
+        lane = honest(self, request)
+        lane.admitted_seq = 0
+        return lane
+
+    patch.setattr(Executor, "admit", admit)
+
+
+def nobody_gives_way(patch):
+    patch.setattr(planner, "_relieve", lambda draft: None)
+
+
+def a_moved_request_forgets_what_it_has_generated(patch):
+    def admit(self, lane):
+        submit = self.submit
+        return wire.Admit(
+            lane,
+            submit.request_id,
+            submit.prompt_token_ids,
+            submit.sampling,
+            self.max_new_tokens,
+            submit.resume_token_ids,
+            namespace=submit.namespace,
+        )
+
+    patch.setattr(Request, "admit", admit)
+
+
+def a_lost_stream_is_closed_at_once(patch):
+    def linger(self, request, now_s):
+        self.update(request, request.ending("abort"))
+
+    patch.setattr(Streams, "linger", linger)
+
+
+def requests_of_a_dead_detokenizer_go_on(patch):
+    patch.setattr(Requests, "detokenizer_left", lambda self, detokenizer: self.streams.leave(detokenizer))
+
+
+def an_audit_finds_nothing_lost(patch):
+    patch.setattr(Ledger, "_is_lost", lambda self, gateway, entry, now_s: False)
+
+
+def a_preempted_lane_starts_in_the_same_plan(patch):
+    honest = planner.Draft.preempt
+
+    def preempt(self, lane):
+        honest(self, lane)
+        lane.held = False
+
+    patch.setattr(planner.Draft, "preempt", preempt)
+
+
+MUTANTS = [
+    Mutant(room_forgets_the_plans_in_flight, "over-committed"),
+    Mutant(a_start_reserves_only_what_it_computes, "over-committed"),
+    Mutant(a_third_plan_is_sent, "three plans in flight|3 plans are in flight"),
+    Mutant(ended_lanes_are_not_released, "something is left over"),
+    Mutant(an_outcome_is_taken_for_whoever_has_the_lane_now, "wrong output|in a row|2 == "),
+    Mutant(nobody_gives_way, "a request does not end"),
+    Mutant(a_moved_request_forgets_what_it_has_generated, "wrong output"),
+    Mutant(a_lost_stream_is_closed_at_once, "wrong output"),
+    Mutant(requests_of_a_dead_detokenizer_go_on, "nobody streams|does not end|missing among"),
+    Mutant(an_audit_finds_nothing_lost, "a request does not end"),
+    Mutant(a_preempted_lane_starts_in_the_same_plan, "preempted and sliced at once"),
+]

@@ -1,0 +1,70 @@
+"""The protocol around the scheduler's core, under everything that can befall it: 500 seeds, and mutants that must fail.
+
+What each run must hold (the fakes and `World` assert it): slots are never over-committed, at most two plans are in
+flight, each request ends exactly once and with the right tokens, nothing is left over, and all ends in bounded time.
+"""
+
+from collections import Counter
+from collections.abc import Callable
+
+import pytest
+
+from services.scheduler import request
+from shared import wire
+from tests.simulation.mutants import MUTANTS, Mutant
+from tests.simulation.world import World
+
+SEEDS = 500
+MUTANT_SEEDS = 150
+GROWTH_TOKENS = 4  # little room to spare, so that outputs outgrow it and preemption is common
+
+
+@pytest.fixture(autouse=True)
+def _little_headroom(monkeypatch):
+    monkeypatch.setattr(request, "GROWTH_TOKENS", GROWTH_TOKENS)
+
+
+def run_seeds(count: int, world: Callable[[int], World]) -> None:
+    for seed in range(count):
+        try:
+            world(seed).run()
+        except Exception as error:
+            error.add_note(f"seed {seed}")
+            raise
+
+
+class CountingWorld(World):
+    """Counts what happens, to show that the runs are as rough as they should be."""
+
+    def __init__(self, seed, counts: Counter[str]):
+        self.counts = counts
+        super().__init__(seed)
+
+    def post(self, source, target, message):
+        match message:
+            case wire.StepPlan():
+                sizes = {s.num_tokens > 1 for s in message.slices}
+                self.counts["preempted"] += len(message.preempt)
+                self.counts["mixed steps"] += len(sizes) == 2
+                self.counts["lanes used again"] += bool({a.lane for a in message.admits} & set(message.release))
+                self.counts["known ahead"] += bool({a.lane for a in message.admits} - {s.lane for s in message.slices})
+                self.counts["moved"] += sum(bool(a.resume_token_ids) for a in message.admits)
+            case wire.StepResult(outcomes=outcomes):
+                self.counts["declined"] += sum(o.declined for o in outcomes)
+            case wire.Lost() | wire.Cancel() | wire.Rejected():
+                self.counts[type(message).__name__] += 1
+        super().post(source, target, message)
+
+
+def test_the_invariants_hold_over_500_seeds():
+    counts: Counter[str] = Counter()
+    run_seeds(SEEDS, lambda seed: CountingWorld(seed, counts))
+    assert len(counts) == 9
+    assert min(counts.values()) >= 100, f"something hardly ever happens, so it is hardly tested: {counts}"
+
+
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
+def test_each_mutant_is_caught(mutant: Mutant, monkeypatch):
+    mutant.plant(monkeypatch)
+    with pytest.raises(Exception, match=mutant.complaint):
+        run_seeds(MUTANT_SEEDS, World)

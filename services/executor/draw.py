@@ -23,9 +23,6 @@ from torch import Tensor
 # tokens that tie with the last column may stand outside, so that one settles nothing itself.)
 _WIDTHS = (65, 1025)
 
-_MASK = (1 << 64) - 1
-_GOLDEN_GAMMA = 0x9E3779B97F4A7C15
-
 
 @dataclass(frozen=True, slots=True)
 class Draw:
@@ -36,16 +33,6 @@ class Draw:
     top_p: float
     min_p: float
     uniform: float  # in [0, 1)
-
-
-def uniform(seed: int, position: int) -> float:
-    """A number in [0, 1) for each (seed, position), the same on every machine.
-
-    SplitMix64 (Steele, Lea, Flood: Fast splittable pseudorandom number generators, 2014): the seed is mixed into the
-    start of a stream, of which `position` is the index; the upper 53 bits are the number.
-    """
-    start = _mix(seed)
-    return (_mix(start + position * _GOLDEN_GAMMA) >> 11) * 2.0**-53
 
 
 def draw_tokens(logits: Tensor, draws: Sequence[Draw]) -> list[int | None]:
@@ -137,11 +124,3 @@ def _keeps_all(draw: Draw) -> bool:
 def _column(values: Sequence[float], like: Tensor) -> Tensor:
     """(rows, 1), of the type and on the device of another tensor."""
     return torch.tensor(values, dtype=like.dtype, device=like.device)[:, None]
-
-
-def _mix(value: int) -> int:
-    """SplitMix64's output function, of the state after `value`."""
-    value = (value + _GOLDEN_GAMMA) & _MASK
-    value = ((value ^ (value >> 30)) * 0xBF58476D1CE4E5B9) & _MASK
-    value = ((value ^ (value >> 27)) * 0x94D049BB133111EB) & _MASK
-    return value ^ (value >> 31)

@@ -11,9 +11,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from services.executor.draw import Draw, draw_tokens, uniform
+from services.executor.draw import Draw, draw_tokens
 from services.executor.logprobs import prompt_logprobs, token_logprobs
 from services.executor.sampling_state import SamplingState
+from services.executor.uniform import uniform
 from shared import wire
 
 __all__ = ["Sampled", "SamplingFailed", "SamplingState", "prompt_logprobs", "sample"]

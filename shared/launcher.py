@@ -69,7 +69,8 @@ def _dispatch(arguments: argparse.Namespace) -> int:
         if arguments.command == "prepare":
             return 0
         if arguments.command == "run":
-            return uvloop.run(_supervise(config, [_spec(arguments.service, arguments.service, config_file)]))
+            name = f"{arguments.service}-{socket.gethostname()}"  # replicas in containers differ by it
+            return uvloop.run(_supervise(config, [_spec(arguments.service, name, config_file)]))
         return uvloop.run(_supervise(config, _all_specs(config, config_file), announce=True))
 
 

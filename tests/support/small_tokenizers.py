@@ -40,6 +40,7 @@ def metaspace() -> Tokenizer:
     """As T5: spaces are pieces, and the text's first one is taken off. No byte tokens."""
     tokenizer = Tokenizer(models.Unigram([(piece, -1.0 - rank) for rank, piece in enumerate(CONTROL + PIECES)], 0))
     tokenizer.add_special_tokens([AddedToken(token, special=True) for token in CONTROL])
+    tokenizer.add_tokens([AddedToken("with a space", special=False)])
     tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()
     tokenizer.decoder = decoders.Metaspace()
     return tokenizer

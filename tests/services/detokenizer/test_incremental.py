@@ -110,15 +110,13 @@ def test_any_bytes_are_shown_as_they_would_be_decoded_whole(data, content):
     assert "".join(texts) == content.decode("utf-8", "replace")
 
 
-@given(content=st.binary(max_size=40))
-def test_a_character_is_let_go_with_its_last_byte(content):
-    """Never later than certain: what is held back is a proper beginning of a character."""
+@given(text=st.text())
+def test_a_character_is_let_go_with_its_last_byte(text):
     text_stream = stream("byte_level")
-    let_go = ""
-    for position, token_id in enumerate(bytes_as_tokens(case("byte_level")[0], content), start=1):
-        let_go += text_stream.push([token_id])[0]
-        missing = content[:position].decode("utf-8", "replace")[len(let_go) :]
-        assert missing in ("", "�")
+    for char in text:
+        *before, last = bytes_as_tokens(case("byte_level")[0], char.encode())
+        assert text_stream.push(before) == ("", len(before))
+        assert text_stream.push([last]) == (char, 1)
 
 
 stop_lists = st.lists(st.text(st.sampled_from("ateh �\n好"), min_size=1, max_size=3), max_size=3)
@@ -208,3 +206,8 @@ def test_the_space_in_front_of_a_sentencepiece_text_is_taken_off(pieces, shown):
         tokenizer = case(name)[0]
         ids = [tokenizer.token_to_id(piece) for piece in pieces]
         assert "".join(run(stream(name), [[i] for i in ids])[0]) == tokenizer.decode(ids) == shown
+
+
+def test_an_added_token_keeps_its_spaces_at_the_front():
+    tokenizer = case("metaspace")[0]
+    assert "".join(run(stream("metaspace"), [[tokenizer.token_to_id("with a space")]])[0]) == "with a space"

@@ -43,6 +43,8 @@ PUBLISHED = {"chatml": CHATML, "llama": LLAMA, "mistral": MISTRAL, "qwen": QWEN}
 SPECIAL = ("<|im_start|>", "<|im_end|>", "<|im_end|>!")
 TOKENS = {"bos_token": "<s>", "eos_token": "</s>"}
 
+NONCHARACTERS = "\ufdd0\ufdd1\ufdd2"  # the marks
+
 TALK = (
     wire.ChatMessage("user", "  Hi <b>there</b> & 'you' \"all\" 你好\n"),
     wire.ChatMessage("assistant", "Hello.\n\n", {"name": None}),
@@ -114,7 +116,7 @@ def test_the_final_message_is_continued_as_in_transformers(name, ending):
 
 
 @pytest.mark.oracle
-@given(contents=st.lists(st.text(max_size=20), min_size=1, max_size=4))
+@given(contents=st.lists(st.text(st.characters(exclude_characters=NONCHARACTERS)), min_size=1, max_size=4))
 def test_any_text_renders_as_in_transformers(contents):
     messages = tuple(wire.ChatMessage("user", content) for content in contents)
     assert render(CHATML, messages) == by_transformers(CHATML, messages)
@@ -204,6 +206,10 @@ def test_a_template_that_is_not_jinja_is_found_at_the_start():
 
 def pieces(source, messages, tools=None, **options):
     return ChatTemplate(source, **TOKENS, special_tokens=SPECIAL).render(messages, tools, options)
+
+
+def test_the_marks_themselves_are_taken_out_of_what_a_client_wrote():
+    assert render("{{ messages[0].content }}", [wire.ChatMessage("user", f"a{NONCHARACTERS}b")]) == "ab"
 
 
 def test_a_special_token_in_a_message_is_a_literal_piece():

@@ -9,7 +9,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client import (
+    CONTENT_TYPE_LATEST,
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    Histogram,
+    disable_created_metrics,
+    generate_latest,
+)
 
 from services.gateway.generation import Usage
 
@@ -36,6 +44,8 @@ POOL_GAUGES = {
 
 class Metrics:
     def __init__(self) -> None:
+        # Without it each series has a time of creation beside it, which nobody reads.
+        disable_created_metrics()  # type: ignore[no-untyped-call]
         registry = self._registry = CollectorRegistry()
         self._requests = Counter(
             "sapwood_requests", "Requests answered, by route and outcome", ["route", "outcome"], registry=registry

@@ -67,7 +67,8 @@ class OpenRequest:
     @property
     def usage(self) -> Usage:
         counts = self.counts or wire.Counts(0, 0)  # nothing was computed yet
-        return Usage(counts.prompt_tokens, counts.cached_tokens, len(self.token_ids))
+        cached_tokens = min(counts.cached_tokens, counts.prompt_tokens)
+        return Usage(counts.prompt_tokens, cached_tokens, len(self.token_ids))
 
     def encode(self) -> wire.Encode:
         request = self.request

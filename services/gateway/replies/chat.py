@@ -30,7 +30,7 @@ class ChatReply:
 
     def events(self, delta: Delta) -> list[Json]:
         chunks = self._opening(delta.usage)
-        if delta.text or delta.logprobs:
+        if delta.text or (self._has_logprobs and delta.logprobs):
             choice = {"delta": {"content": delta.text}, "logprobs": self._logprobs(delta), "finish_reason": None}
             chunks.append(self._chunks.choice(choice, delta.usage))
         return chunks

@@ -24,7 +24,7 @@ class CompletionReply:
         return self._head | {"choices": [{"index": 0} | choice], "usage": usage_body(ending.usage)}
 
     def events(self, delta: Delta) -> list[Json]:
-        if not delta.text and not delta.logprobs:
+        if not delta.text and not (self._logprobs is not None and delta.logprobs):
             return []
         return [self._chunks.choice(self._choice(delta, None), delta.usage)]
 

@@ -1,0 +1,118 @@
+from typing import Annotated
+
+import msgspec
+import pytest
+from msgspec import Meta
+
+from services.gateway.errors import InvalidRequest, within
+from services.gateway.schemas.decode import FieldRules, convert, decode_object
+
+
+class Inner(msgspec.Struct):
+    depth: int
+
+
+class Fields(msgspec.Struct):
+    size: Annotated[int, Meta(ge=1)]
+    ratio: float = 1.0
+    names: list[str] = []
+    inner: Inner | None = None
+
+
+RULES = FieldRules(frozenset({"user"}), {"count": (1,), "later": (), "format": ({"type": "text"},)})
+
+
+def refusal(raw, rules=RULES):
+    with pytest.raises(InvalidRequest) as caught:
+        convert(raw, Fields, rules)
+    return caught.value.error
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"{",
+        b'{"size": }',
+        b'{"size": NaN}',
+        b'{"size": Infinity}',
+        b'{"size": 1e999}',
+        b'{"size": 1} trailing',
+        b'{"text": "\xff"}',
+        b'{"text": "\xed\xa0\x80"}',  # a surrogate in bytes
+        b'{"text": "\\ud800"}',  # one in an escape
+        b"\xef\xbb\xbf{}",
+        b"[" * 100_000,
+        b'{"a":' * 100_000,
+        b"[" * 100_000 + b"]" * 100_000,
+        b"[1]",
+        b'"text"',
+        b"null",
+        b"1",
+    ],
+)
+def test_what_is_no_object_in_json_is_refused(body):
+    with pytest.raises(InvalidRequest) as caught:
+        decode_object(body)
+    assert caught.value.error.status == 400
+
+
+@pytest.mark.parametrize(
+    ("raw", "param"),
+    [
+        ({}, "size"),
+        ({"size": None}, "size"),
+        ({"size": "1"}, "size"),
+        ({"size": True}, "size"),
+        ({"size": 1.5}, "size"),
+        ({"size": 0}, "size"),
+        ({"size": 2**70, "ratio": "x"}, "ratio"),
+        ({"size": 1, "ratio": False}, "ratio"),
+        ({"size": 1, "names": ["a", 2]}, "names.1"),
+        ({"size": 1, "names": "a"}, "names"),
+        ({"size": 1, "inner": {"depth": "x"}}, "inner.depth"),
+        ({"size": 1, "inner": {}}, "inner.depth"),
+    ],
+)
+def test_a_refusal_names_the_parameter(raw, param):
+    assert refusal(raw).param == param
+
+
+def test_null_counts_as_absent():
+    assert convert({"size": 2, "ratio": None, "names": None, "later": None, "user": None}, Fields, RULES) == Fields(2)
+
+
+def test_an_unknown_field_is_refused_with_the_nearest_known_one():
+    error = refusal({"size": 1, "raito": 1})
+    assert (error.param, error.code) == ("raito", "unknown_parameter")
+    assert "'ratio'" in error.message
+
+
+@pytest.mark.parametrize("raw", [{"user": {"any": ["thing"]}}, {"count": 1}, {"format": {"type": "text"}}])
+def test_harmless_fields_and_neutral_values_pass(raw):
+    assert convert({"size": 1, **raw}, Fields, RULES) == Fields(1)
+
+
+@pytest.mark.parametrize(
+    ("raw", "param"),
+    [
+        ({"count": 2}, "count"),
+        ({"count": True}, "count"),  # is not 1
+        ({"count": 1.0}, "count"),
+        ({"later": ""}, "later"),
+        ({"format": {"type": "text", "more": 1}}, "format"),
+    ],
+)
+def test_what_is_not_there_yet_is_refused(raw, param):
+    error = refusal({"size": 1, **raw})
+    assert (error.param, error.code) == (param, "unsupported_parameter")
+
+
+def test_paths_grow_from_the_inside_out():
+    with pytest.raises(InvalidRequest) as caught, within("outer"), within("list.3"):
+        convert({"size": "x"}, Fields)
+    assert caught.value.error.param == "outer.list.3.size"
+    assert caught.value.error.message == "outer.list.3.size: expected int, got str"
+    with pytest.raises(InvalidRequest) as caught, within("outer"):
+        convert([], Fields)
+    assert caught.value.error.param == "outer"

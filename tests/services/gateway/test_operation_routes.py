@@ -1,0 +1,172 @@
+"""Health, metrics, models, the cache, and who may ask, over HTTP."""
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from sapwood import __version__
+from shared import wire
+from tests.support.served_gateway import serving
+
+
+@pytest.fixture
+async def served(tmp_path, tiny_card):
+    async with serving(tmp_path, tiny_card) as found:
+        yield found
+
+
+def key(token):
+    return {"headers": {"Authorization": f"Bearer {token}"}}
+
+
+async def samples(served):
+    async with served.client.get("/metrics") as response:
+        text = await response.text()
+    families = list(text_string_to_metric_families(text))
+    assert all(family.documentation and family.type != "unknown" for family in families)
+    return {
+        (sample.name, *sorted(sample.labels.values())): sample.value for family in families for sample in family.samples
+    }
+
+
+# --- health ----------------------------------------------------------------------------------------------------------
+
+
+async def test_health(served):
+    status, reply, _ = await served.get("/health")
+    assert (status, reply) == (200, {"version": __version__, "status": "healthy"})
+
+
+async def test_a_stage_that_is_gone_or_hangs_is_named(served):
+    served.pipeline.step_age_s = 45.0
+
+    async def all_troubles():
+        status, reply, _ = await served.get("/health")
+        return status == 503 and reply["status"] == "unhealthy" and len(reply["stages"]) == 3
+
+    await served.until(all_troubles)
+    _, reply, _ = await served.get("/health")
+    assert reply["stages"] == dict.fromkeys(("tokenizer", "scheduler", "detokenizer"), "no progress for 45 s")
+
+
+async def test_ready_says_what_is_missing(served):
+    served.pipeline.kill("tokenizer-1")
+    await served.until(lambda: served.gateway.progress().peers["tokenizer"] == 0)
+    status, reply, _ = await served.get("/ready")
+    assert (status, reply) == (503, {"status": "not ready", "missing": ["tokenizer"]})
+    status, reply, _ = await served.get("/health")
+    assert (status, reply["stages"]) == (503, {"tokenizer": "none is connected"})
+
+
+# --- metrics ---------------------------------------------------------------------------------------------------------
+
+
+async def test_metrics_agree_with_the_replies(served):
+    before = await samples(served)
+    assert before["sapwood_cache_hit_rate",] == 0
+    _, reply, _ = await served.post("/generate", {"text": "Once"})
+    await served.post("/generate", {"text": "Once", "temperature": -1})
+    after = await samples(served)
+    assert reply["meta_info"]["cached_tokens"] == after["sapwood_cache_hit_total", "radix"] == 2
+    assert after["sapwood_cache_miss_total", "radix"] == 2
+    assert after["sapwood_cache_hit_rate",] == 0.5
+    assert after["sapwood_prompt_tokens_total",] == 4
+    assert after["sapwood_decode_tokens_total",] == 4
+    assert after["sapwood_requests_total", "/generate", "ok"] == 1
+    assert after["sapwood_requests_total", "/generate", "refused"] == 1
+    assert after["sapwood_time_to_first_token_seconds_count",] == 1
+    assert ("sapwood_request_seconds_bucket", "0.001") in after
+
+
+async def test_metrics_show_the_schedulers_figures(served):
+    served.pipeline.auto = False
+    found = await samples(served)
+    assert found["sapwood_running_requests",] == 0
+    assert found["sapwood_kv_free_tokens",] == 20
+    assert found["sapwood_kv_pinned_tokens",] == 60
+    assert found["sapwood_cache_tokens",] == 100
+
+
+async def test_metrics_are_there_without_a_scheduler(served):
+    served.pipeline.kill_scheduler()
+    assert ("sapwood_open_requests",) in await samples(served)
+
+
+async def test_metrics_can_be_off(tmp_path, tiny_card):
+    async with serving(tmp_path, tiny_card, enable_metrics=False) as served:
+        assert (await served.get("/metrics"))[0] == 404
+
+
+# --- looking around --------------------------------------------------------------------------------------------------
+
+
+async def test_models(served):
+    _, listed, _ = await served.get("/v1/models")
+    (model,) = listed["data"]
+    assert (model["id"], model["object"], model["max_model_len"]) == ("tiny", "model", 256)
+    assert (await served.get("/v1/models/tiny"))[1] == model
+    status, reply, _ = await served.get("/v1/models/org/other")
+    assert (status, reply["error"]["code"]) == (404, "model_not_found")
+
+
+async def test_model_info(served):
+    _, reply, _ = await served.get("/get_model_info")
+    assert (reply["model_path"], reply["is_generation"], reply["max_model_len"]) == ("nowhere", True, 256)
+
+
+async def test_server_info(served):
+    _, reply, _ = await served.get("/server_info")
+    assert reply["version"] == __version__
+    assert reply["stages"]["executor"] == 1
+    assert reply["executors"] == {"executor-1": {"model_id": "tiny"}}
+
+
+@pytest.mark.parametrize("method", ["get", "post"])
+async def test_flush(served, method):
+    status, reply, _ = await getattr(served, method)("/flush_cache?timeout=2")
+    assert (status, reply) == (200, {"status": "flushed", "freed_tokens": 7})
+
+
+@pytest.mark.parametrize("timeout", ["x", "-1", "nan", "1e9"])
+async def test_a_bad_timeout(served, timeout):
+    status, reply, _ = await served.get(f"/flush_cache?timeout={timeout}")
+    assert (status, reply["error"]["param"]) == (400, "timeout")
+
+
+async def test_a_flush_that_fails_says_why(served):
+    served.pipeline.admin_error = wire.Error("requests were running for all of 5 s", "busy", status=503)
+    status, reply, _ = await served.post("/flush_cache")
+    assert (status, reply["error"]["code"]) == (503, "busy")
+
+
+async def test_without_a_scheduler_nothing_can_be_asked(served):
+    served.pipeline.kill_scheduler()
+    status, reply, _ = await served.get("/server_info")
+    assert (status, reply["error"]["code"]) == (503, "unavailable")
+
+
+# --- keys ------------------------------------------------------------------------------------------------------------
+
+
+async def test_with_keys_nothing_but_the_probes_answers_without_one(tmp_path, tiny_card):
+    async with serving(tmp_path, tiny_card, api_keys=("sk-1",), admin_key="sk-root") as served:
+        for path in ("/v1/models", "/get_model_info", "/server_info", "/flush_cache", "/nowhere"):
+            status, reply, headers = await served.get(path)
+            assert (status, reply["error"]["type"]) == (401, "authentication_error"), path
+            assert headers["x-request-id"]
+        assert (await served.post("/generate", {"text": "x"}))[0] == 401
+        assert (await served.post("/generate", {"text": "x"}, **key("sk-2")))[0] == 401
+        assert (await served.get("/health"))[0] == 200
+        assert (await served.get("/ready"))[0] == 200
+        assert len(served.pipeline.encodes) == 0
+
+
+async def test_a_key_is_a_namespace_and_no_admin(tmp_path, tiny_card):
+    async with serving(tmp_path, tiny_card, api_keys=("sk-1", "sk-2"), admin_key="sk-root") as served:
+        for token in ("sk-1", "sk-2", "sk-root"):
+            assert (await served.post("/generate", {"text": "x"}, **key(token)))[0] == 200
+        namespaces = [encode.namespace for encode in served.pipeline.encodes]
+        assert len(set(namespaces)) == 3
+        assert all(namespaces)
+        status, reply, _ = await served.post("/flush_cache", **key("sk-1"))
+        assert (status, reply["error"]["type"]) == (403, "permission_error")
+        assert (await served.post("/flush_cache", **key("sk-root")))[0] == 200

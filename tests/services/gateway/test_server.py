@@ -1,0 +1,45 @@
+"""The life of the gateway: start, drain, stop."""
+
+import asyncio
+import socket
+
+import pytest
+
+from shared.config import ConfigError
+from tests.support.served_gateway import ServedGateway, serving
+
+
+async def test_a_port_in_use_is_a_clear_error(tmp_path, tiny_card):
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        served = ServedGateway(tmp_path, tiny_card, pieces=(), settings={"port": port})
+        with pytest.raises(ConfigError, match=f"cannot listen on 127.0.0.1:{port}"):
+            await served.gateway.start()
+
+
+async def test_draining_lets_open_streams_end_and_takes_nothing_new(tmp_path, tiny_card):
+    async with serving(tmp_path, tiny_card) as served:
+        served.pipeline.auto = False
+        asking = asyncio.create_task(served.post("/generate", {"text": "x"}))
+        await served.until(lambda: served.pipeline.runs)
+        stopping = asyncio.create_task(served.gateway.stop())
+        await asyncio.sleep(0)
+        status, reply, headers = await served.post("/generate", {"text": "x"})
+        assert (status, reply["error"]["code"], headers["Retry-After"]) == (503, "shutting_down", "1")
+        assert (await served.get("/ready"))[1] == {"status": "draining"}
+        served.pipeline.emit()
+        assert (await asking)[1]["text"] == "Hello, world!"
+        await stopping
+
+
+async def test_what_does_not_end_in_time_is_ended(tmp_path, tiny_card):
+    async with serving(tmp_path, tiny_card, drain_timeout_s=0.05) as served:
+        served.pipeline.auto = False
+        asking = asyncio.create_task(served.post("/generate", {"text": "x"}))
+        await served.until(lambda: served.pipeline.runs)
+        await served.gateway.stop()
+        status, reply, _ = await asking
+        assert (status, reply["error"]["code"]) == (503, "shutting_down")
+        await served.until(lambda: served.pipeline.aborts)

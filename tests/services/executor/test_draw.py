@@ -130,9 +130,10 @@ def test_the_filters_keep_what_those_of_transformers_keep(draw, spread, seed):
     token_ids, probabilities = zip(*kept(logits[0], draw), strict=True)
     ours[list(token_ids)] = torch.tensor(probabilities, dtype=torch.float64)
     ours /= ours.sum()
-    # A token that stands on an edge may fall either way.
-    torch.testing.assert_close(ours, theirs, rtol=1e-6, atol=float(theirs[theirs > 0].min()) * 2)
-    assert abs(int((ours > 0).sum()) - int((theirs > 0).sum())) <= 1
+    # A token that stands on an edge may fall either way, and so may the dust beyond the precision of a sum.
+    edge = max(float(theirs[theirs > 0].min()), 1e-9)
+    torch.testing.assert_close(ours, theirs, rtol=1e-6, atol=2 * edge)
+    assert abs(int((ours >= edge).sum()) - int((theirs >= edge).sum())) <= 1
 
 
 def test_rows_that_are_no_distribution_fail_alone():

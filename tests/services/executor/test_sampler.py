@@ -92,7 +92,7 @@ def test_another_seed_or_place_draws_another_number():
 
 
 def test_draws_follow_the_distribution():
-    """Many seeds at once, against the exact probabilities (chi-square; 1 in 10,000 by chance, but the seeds are fixed)."""
+    """Many seeds at once, against the exact probabilities (chi-square: 1 in 10,000 by chance, but seeds are fixed)."""
     row = torch.tensor([2.0, 1.0, 0.5, 0.0, -0.5, -1.0])
     count = 20_000
     results = sample(row.repeat(count, 1), [state(seed=seed) for seed in range(count)])

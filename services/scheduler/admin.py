@@ -60,6 +60,8 @@ class AdminCalls:
             yield from self._answer_complete()
 
     def on_left(self, peer: str) -> Iterator[Send]:
+        """Nobody answers for an executor that is gone, and nobody is answered that is gone."""
+        self._calls = {call_id: call for call_id, call in self._calls.items() if call.gateway != peer}
         for call in self._calls.values():
             if call.missing.pop(peer, None) is not None:
                 call.error = call.error or GONE

@@ -153,6 +153,7 @@ class StepBudget:
         self._cost = cost
         self._budget_s = budget_s
         self._prompt_tokens = max_prompt_tokens
+        self._least_chunk = min(MIN_CHUNK_TOKENS, max_prompt_tokens)
         self.work = Work()
 
     def affords_token(self, context: int) -> bool:
@@ -163,7 +164,7 @@ class StepBudget:
         """How many of a prompt's next `tokens` fit; 0 rather than too few to be worth it."""
         limit = min(tokens, self._prompt_tokens)
         fitting = bisect_left(range(1, limit + 1), True, key=lambda n: not self._affords(self.work.plus(n, context)))
-        least = min(tokens, MIN_CHUNK_TOKENS)
+        least = min(tokens, self._least_chunk)
         if not self.work.slices:
             return max(fitting, min(least, limit))
         return fitting if fitting >= least else 0

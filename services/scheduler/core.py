@@ -94,11 +94,11 @@ class Core:
                 executor = self.executors.pop(peer, None)
                 if executor is not None:
                     self.requests.executor_left(executor)
-                self._outbox.extend(self._admin_calls.on_left(peer))
             case "tokenizer" | "scheduler":
                 pass
             case _:
                 assert_never(hello.role)
+        self._outbox.extend(self._admin_calls.on_left(peer))
 
     def _is(self, peer: str, role: wire.Role) -> bool:
         return peer in self._peers and self._peers[peer].role == role

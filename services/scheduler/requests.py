@@ -4,8 +4,8 @@
     abort    the gateway has given it up; the detokenizer, if it has opened it, hears of it
     fail     its deadline has passed, or no executor has room for it: the detokenizer tells the gateway if it has opened
              it, else it is Rejected
-    lose     its executor, its detokenizer or the link to its gateway is gone: Lost, and the gateway submits the next
-             attempt
+    lose     its executor or its detokenizer is gone: Lost, and the gateway submits the next attempt; so it does of
+             itself when its link was gone
 
 Knows who names, holds and streams a request. Does not plan.
 """
@@ -152,7 +152,7 @@ class Requests:
     def gateway_left(self, gateway: str) -> None:
         """It may be gone for good, or be back at once: then it submits what it holds again."""
         for request in self.ledger.of_gateway(gateway):
-            self._lose(request, "the link to its gateway broke")
+            self._give_up(request)
 
     def executor_left(self, executor: Executor) -> None:
         for lane in executor.lanes.values():
@@ -192,6 +192,10 @@ class Requests:
         request_id, attempt = request.submit.request_id, request.attempt
         self._outbox.send(request.submit.gateway, wire.Lost(request_id, attempt, reason))
         self._outbox.note("request_lost", request_id=request_id, attempt=attempt, reason=reason)
+        self._give_up(request)
+
+    def _give_up(self, request: Request) -> None:
+        """End an attempt without ending its stream, which the next attempt continues."""
         self.streams.linger(request, self._now_s)
         self._withdraw(request, delivered=False)
 

@@ -1,0 +1,238 @@
+"""Who gets how many tokens, who starts, who gives way: seen in the plans that reach the executor."""
+
+import pytest
+
+from services.scheduler import request
+from services.scheduler.budget import CostModel
+from services.scheduler.planner import PATIENCE_PLANS
+from shared import wire
+from tests.services.scheduler.hub import DETOKENIZER, EXECUTOR, GATEWAY, Hub, submit
+from tests.services.scheduler.test_core import PROMPT, plain_prompt
+
+LONG = plain_prompt(max_new_tokens=40, length=60)
+
+
+def plans(hub, peer=EXECUTOR):
+    return hub.take(peer, wire.StepPlan)
+
+
+def slices(plan):
+    return {s.lane: s.num_tokens for s in plan.slices}
+
+
+def starts(hub, peer=EXECUTOR):
+    """The requests that have been given their first slice, in order."""
+    names, seen = {}, []
+    for plan in plans(hub, peer):
+        names.update({admit.lane: admit.request_id for admit in plan.admits})
+        seen += [names[s.lane] for s in plan.slices if names[s.lane] not in seen]
+    return seen
+
+
+# --- a step's contents -----------------------------------------------------------------------------------------------
+
+
+def test_prompts_and_decodes_share_a_step():
+    hub = Hub(max_step_tokens=8).join_all()
+    hub.hear("tokenizer", submit("r1", prompt=PROMPT, max_new_tokens=40))
+    hub.step(), hub.step(), plans(hub)
+    hub.hear("tokenizer", submit("r2", prompt=LONG))
+    hub.step()
+    assert slices(plans(hub)[-1]) == {0: 1, 1: 8}
+
+
+def test_a_long_prompt_is_a_run_of_chunks():
+    hub = Hub(max_step_tokens=20).join_all()
+    hub.hear("tokenizer", submit(prompt=LONG))
+    for _ in range(3):
+        hub.step()
+    assert [slices(plan)[0] for plan in plans(hub)] == [20, 20, 20, 1, 1]
+
+
+def test_what_is_cached_is_not_paid_for_again():
+    hub = Hub(max_step_tokens=20).join_all()
+    hub.hear("tokenizer", submit("r1", prompt=LONG, max_new_tokens=1))
+    hub.run(), plans(hub)
+    hub.hear("tokenizer", submit("r2", prompt=LONG, max_new_tokens=2))
+    hub.step()
+    assert hub.updates()[-1].counts.cached_tokens == len(LONG) - 1
+
+
+class SlowMachine(CostModel):
+    """Knows for certain that a token takes 0.1 s."""
+
+    def seconds(self, work):
+        return 0.1 * work.tokens
+
+    def trusts(self, work):
+        return True
+
+
+def test_decodes_that_do_not_all_fit_take_turns():
+    hub = Hub(step_budget_s=0.25).join_all()
+    for number in range(4):
+        hub.hear("tokenizer", submit(f"r{number}", prompt=PROMPT, max_new_tokens=30))
+    while hub.core.progress().running < 4:
+        hub.step()
+    hub.core.executors[EXECUTOR].cost = SlowMachine(0.25)
+    for _ in range(12):
+        hub.step()
+    turns = [set(slices(plan)) for plan in plans(hub)[-8:]]
+    assert {len(turn) for turn in turns} == {2}
+    assert [sum(lane in turn for turn in turns) for lane in range(4)] == [4, 4, 4, 4]
+
+
+def test_a_prompt_crowded_out_by_decodes_gets_its_turn():
+    hub = Hub().join_all()
+    for name, prompt in (("r1", PROMPT), ("r2", PROMPT), ("r3", PROMPT), ("late", LONG)):
+        hub.hear("tokenizer", submit(name, prompt=prompt, max_new_tokens=40))
+    while hub.core.progress().running < 4:
+        hub.step()
+    hub.core.executors[EXECUTOR].cost = SlowMachine(0.25)
+    plans(hub)
+    for _ in range(3 * PATIENCE_PLANS):
+        hub.step()
+    chunks = [max(slices(plan).values()) for plan in plans(hub)]
+    assert 2 <= sum(chunk > 1 for chunk in chunks) <= 3
+
+
+# --- who starts ------------------------------------------------------------------------------------------------------
+
+
+def test_running_requests_are_bounded_by_the_configuration_and_by_the_executors_batch():
+    for config, max_batch in ((2, 8), (8, 2)):
+        hub = Hub(max_running_requests=config).join_all(max_batch=max_batch)
+        for number in range(5):
+            hub.hear("tokenizer", submit(f"r{number}", prompt=PROMPT, max_new_tokens=9))
+        for _ in range(3):
+            hub.step()
+            assert hub.core.progress().running == 2
+
+
+def test_lpm_starts_the_longest_cached_prefix_first():
+    hub = Hub(policy="lpm", max_running_requests=1).join_all()
+    hub.hear("tokenizer", submit("warm", prompt=LONG, max_new_tokens=1))
+    hub.run()
+    hub.hear("tokenizer", submit("first", prompt=PROMPT, max_new_tokens=8))
+    hub.hear("tokenizer", submit("unrelated", prompt=plain_prompt(8, length=5)[::-1]))
+    hub.hear("tokenizer", submit("related", prompt=(*LONG[:50], 7, 7)))
+    hub.run()
+    assert starts(hub) == ["warm", "first", "related", "unrelated"]
+
+
+def test_fcfs_starts_in_the_order_of_arrival_and_tells_nobody_ahead():
+    hub = Hub(policy="fcfs", max_running_requests=1).join_all()
+    for name in "abc":
+        hub.hear("tokenizer", submit(name, prompt=PROMPT))
+    assert hub.core.executors[EXECUTOR].figures()["ahead"] == 0
+    hub.run()
+    assert starts(hub) == ["a", "b", "c"]
+
+
+def test_a_higher_priority_starts_first():
+    hub = Hub(max_running_requests=1).join_all()
+    for name, priority in (("a", 0), ("b", 0), ("c", 1)):
+        hub.hear("tokenizer", submit(name, prompt=PROMPT, priority=priority))
+    hub.run()
+    assert starts(hub) == ["a", "c", "b"]
+
+
+def test_a_large_request_is_not_overtaken_by_small_ones_that_would_fit():
+    hub = Hub(policy="fcfs").join_all(capacity_tokens=70)
+    hub.hear("tokenizer", submit("a", prompt=PROMPT, max_new_tokens=20))
+    hub.hear("tokenizer", submit("large", prompt=LONG))
+    hub.hear("tokenizer", submit("small", prompt=PROMPT, max_new_tokens=2))
+    hub.run()
+    assert starts(hub) == ["a", "large", "small"]
+
+
+def test_a_request_starts_beside_one_that_has_pinned_their_common_prefix():
+    hub = Hub().join_all(capacity_tokens=100)
+    for name, tail in (("a", 1), ("b", 2)):
+        hub.hear("tokenizer", submit(name, prompt=(*LONG, tail), max_new_tokens=9))
+    for _ in range(4):
+        hub.step()
+    assert hub.core.progress().running == 2
+
+
+def test_another_namespace_shares_nothing():
+    hub = Hub().join_all(capacity_tokens=100)
+    for name, tail in (("a", 1), ("b", 2)):
+        hub.hear("tokenizer", submit(name, prompt=(*LONG, tail), max_new_tokens=9, namespace=name))
+    for _ in range(4):
+        hub.step()
+        assert hub.core.progress().running == 1
+
+
+# --- room ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("page_size", [1, 4])
+def test_when_outputs_outgrow_the_room_the_newest_of_the_lowest_priority_gives_way(monkeypatch, page_size):
+    monkeypatch.setattr(request, "GROWTH_TOKENS", 1)
+    hub = Hub().join_all(capacity_tokens=64, page_size=page_size)
+    for name, priority in (("low", 0), ("high", 1), ("new", 0)):
+        prompt = plain_prompt(40, length=4)
+        hub.hear("tokenizer", submit(name, prompt=(*prompt,), max_new_tokens=40, priority=priority, namespace=name))
+    hub.run()
+    preempted = {}
+    names = {}
+    for plan in plans(hub):
+        names.update({admit.lane: admit.request_id for admit in plan.admits})
+        for lane in plan.preempt:
+            preempted[names[lane]] = preempted.get(names[lane], 0) + 1
+    assert "new" in preempted
+    assert "high" not in preempted
+    updates = hub.updates()
+    for name in ("low", "high", "new"):
+        mine = [update for update in updates if update.request_id == name]
+        assert mine[-1].finish_reason == "length"
+        assert sum(len(update.token_ids) for update in mine) == 40
+        assert len({update.counts for update in mine}) == 1
+
+
+def test_a_request_as_large_as_the_pool_is_finished():
+    hub = Hub().join_all(capacity_tokens=64)
+    hub.hear("tokenizer", submit("full", prompt=LONG, max_new_tokens=100))
+    hub.hear("tokenizer", submit("next", prompt=PROMPT))
+    hub.run()
+    ends = {update.request_id: update.finish_reason for update in hub.updates() if update.finish_reason}
+    assert ends == {"full": "length", "next": "length"}
+
+
+def test_a_slice_that_was_declined_is_tried_again_at_the_next_tick():
+    hub = Hub().join_all()
+    executor = hub.executors[EXECUTOR]
+    executor.flakiness = 1.0
+    hub.hear("tokenizer", submit(prompt=PROMPT))
+    hub.step(), hub.step(), plans(hub)
+    executor.flakiness = 0.0
+    hub.hear(GATEWAY, wire.Audit((wire.AuditEntry("r1", 1, settled=True),)))
+    assert plans(hub) == []
+    hub.tick()
+    assert len(plans(hub)) == 2
+    hub.run()
+    assert hub.updates()[-1].finish_reason == "length"
+
+
+# --- several executors -----------------------------------------------------------------------------------------------
+
+
+def test_the_least_loaded_executor_takes_the_next_request():
+    hub = Hub().join_all()
+    hub.join_executor("executor-2")
+    for name in ("r1", "r2"):
+        hub.hear("tokenizer", submit(name, prompt=PROMPT, max_new_tokens=9))
+    assert [starts(hub, peer) for peer in (EXECUTOR, "executor-2")] == [["r1"], ["r2"]]
+
+
+def test_an_idle_executor_takes_what_waits_at_another():
+    hub = Hub(max_running_requests=1).join_all()
+    for number in range(3):
+        hub.hear("tokenizer", submit(f"r{number}", prompt=PROMPT, max_new_tokens=9))
+    hub.step(), hub.step()
+    assert hub.core.executors[EXECUTOR].figures()["ahead"] == 2
+    hub.join_executor("executor-2")
+    assert starts(hub, "executor-2") == ["r1"]
+    hub.run()
+    assert len([update for update in hub.updates(DETOKENIZER) if update.finish_reason == "length"]) == 3

@@ -211,10 +211,10 @@ class Dispatcher:
                 if future is not None and not future.done():
                     future.set_result(message)
 
-    def _on_left(self, peer: str, reason: str) -> wire.Role | None:
-        role = self.stages.left(peer)
-        self._log.warning("peer_left", role=role, reason=reason)
-        return role
+    def _on_left(self, peer: str, reason: str) -> wire.Role:
+        gone = self.stages.left(peer)
+        self._log.warning("peer_left", peer=gone.name, role=gone.role, reason=reason)
+        return gone.role
 
     def _fail_calls(self) -> None:
         for future in self._calls.values():

@@ -13,7 +13,7 @@ NEEDED: tuple[wire.Role, ...] = ("tokenizer", "scheduler", "executor", "detokeni
 
 
 @dataclass
-class _Peer:
+class StagePeer:
     role: wire.Role
     name: str
     progress: wire.Progress
@@ -26,14 +26,13 @@ class Stages:
 
     def __init__(self, hang_timeout_s: float) -> None:
         self._hang_timeout_s = hang_timeout_s
-        self._peers: dict[str, _Peer] = {}
+        self._peers: dict[str, StagePeer] = {}
 
     def joined(self, peer: str, role: wire.Role, name: str) -> None:
-        self._peers[peer] = _Peer(role, name, wire.Progress())
+        self._peers[peer] = StagePeer(role, name, wire.Progress())
 
-    def left(self, peer: str) -> wire.Role | None:
-        gone = self._peers.pop(peer, None)
-        return gone.role if gone is not None else None
+    def left(self, peer: str) -> StagePeer:
+        return self._peers.pop(peer)
 
     def progressed(self, peer: str, progress: wire.Progress) -> None:
         if peer in self._peers:

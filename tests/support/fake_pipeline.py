@@ -182,7 +182,7 @@ class FakePipeline:
         text = "".join(self.pieces[:end])[run.text_offset :]
         update = wire.TextUpdate(
             *(request_id, run.submit.attempt, run.offset, token_ids, run.text_offset, text),
-            wire.Counts(num_prompt_tokens, min(CACHED_TOKENS, num_prompt_tokens - 1)),
+            wire.Counts(num_prompt_tokens, max(0, min(CACHED_TOKENS, num_prompt_tokens - 1))),
             logprobs=self._logprobs(run, end),
             **self._ending(end, limit),
         )

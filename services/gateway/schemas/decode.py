@@ -16,7 +16,9 @@ from services.gateway.errors import InvalidRequest
 
 T = TypeVar("T", bound=msgspec.Struct)
 
-_LOCATED = re.compile(r"(?P<text>.*?)(?: - at `\$(?P<path>.*)`)?", re.DOTALL)
+LONGEST_NAME = 64  # of an unknown field: what is longer is cut before it is compared and echoed
+LONGEST_PROBLEM = 256  # msgspec's words may quote the value
+
 _MISSING = re.compile(r"Object missing required field `(?P<name>.*)`")
 
 
@@ -49,10 +51,11 @@ def as_object(value: Any) -> dict[str, Any]:
 def convert(value: Any, struct: type[T], rules: FieldRules = NO_RULES) -> T:
     raw = as_object(value)
     known = field_names(struct)
-    for name in raw.keys() - known:
-        _check_foreign(name, raw[name], known, rules)
+    for name in raw:
+        if name not in known:
+            _check_foreign(name, raw[name], known, rules)
     try:
-        return msgspec.convert({name: raw[name] for name in raw.keys() & known if raw[name] is not None}, struct)
+        return msgspec.convert({name: raw[name] for name in raw if name in known and raw[name] is not None}, struct)
     except msgspec.ValidationError as error:
         raise _located(str(error)) from None
 
@@ -65,24 +68,24 @@ def _check_foreign(name: str, value: Any, known: frozenset[str], rules: FieldRul
     if name in rules.ignored:
         return
     if name not in rules.unsupported:
-        names = known | rules.ignored | rules.unsupported.keys()
+        name, names = name[:LONGEST_NAME], known | rules.ignored | rules.unsupported.keys()
         near = difflib.get_close_matches(name, sorted(names), n=1, cutoff=0.0)
         raise InvalidRequest(f"unknown field; did you mean {near[0]!r}?", name, "unknown_parameter")
     neutral = rules.unsupported[name]
     if value is not None and not any(type(value) is type(item) and value == item for item in neutral):
         allowed = " or ".join(msgspec.json.encode(item).decode() for item in neutral)
         hint = f" (only {allowed})" if allowed else ""
-        raise InvalidRequest(f"not supported yet{hint}", name, "unsupported_parameter")
+        raise InvalidRequest(f"not supported{hint}", name, "unsupported_parameter")
 
 
 def _located(message: str) -> InvalidRequest:
-    """msgspec's words: "Expected `int`, got `str` - at `$.messages[0].role`"."""
-    located = _LOCATED.fullmatch(message)
-    assert located is not None  # every part of the pattern may be empty
-    path = re.sub(r"\[(\d+)\]", r".\1", located["path"] or "").replace("[...]", "").strip(".")
-    missing = _MISSING.fullmatch(located["text"])
+    """From msgspec's words: "Expected `int`, got `str` - at `$.messages[0].role`". Its own path is the last one."""
+    text, _, place = message.rpartition(" - at `$")
+    text, place = (text, place.rstrip("`")) if text else (message, "")
+    path = re.sub(r"\[(\d+)\]", r".\1", place).replace("[...]", "").strip(".")
+    missing = _MISSING.fullmatch(text)
     if missing is not None:
         param = f"{path}.{missing['name']}" if path else missing["name"]
         return InvalidRequest("this field is required", param, "missing_required_parameter")
-    text = located["text"].replace("`", "")
-    return InvalidRequest(text[:1].lower() + text[1:], path or None)
+    problem = text.replace("`", "")[:LONGEST_PROBLEM]
+    return InvalidRequest(problem[:1].lower() + problem[1:], path or None)

@@ -60,5 +60,5 @@ def stream_options(fields: OpenAIFields) -> StreamOptions:
 
 def check_model(name: str, limits: Limits) -> None:
     if name not in (ANY_MODEL, limits.model_id):
-        message = f"the model {name!r} does not exist; this server has {limits.model_id!r}"
+        message = f"the model {name[:128]!r} does not exist; this server has {limits.model_id!r}"
         raise ApiError(wire.Error(message, "model_not_found", "model", 404))

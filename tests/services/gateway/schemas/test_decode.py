@@ -1,4 +1,4 @@
-from typing import Annotated
+from typing import Annotated, Literal
 
 import msgspec
 import pytest
@@ -17,6 +17,11 @@ class Fields(msgspec.Struct):
     ratio: float = 1.0
     names: list[str] = []
     inner: Inner | None = None
+
+
+class Kinds(msgspec.Struct):
+    size: int
+    kind: Literal["a", "b"]
 
 
 RULES = FieldRules(frozenset({"user"}), {"count": (1,), "later": (), "format": ({"type": "text"},)})
@@ -38,6 +43,7 @@ def refusal(raw, rules=RULES):
         b'{"size": Infinity}',
         b'{"size": 1e999}',
         b'{"size": 1} trailing',
+        b'{"size": ' + b"9" * 5000 + b"}",
         b'{"text": "\xff"}',
         b'{"text": "\xed\xa0\x80"}',  # a surrogate in bytes
         b'{"text": "\\ud800"}',  # one in an escape
@@ -76,6 +82,16 @@ def test_what_is_no_object_in_json_is_refused(body):
 )
 def test_a_refusal_names_the_parameter(raw, param):
     assert refusal(raw).param == param
+
+
+def test_what_is_quoted_of_a_body_is_short_and_cannot_pose_as_a_path():
+    error = refusal({"size": 1, "x" * 1_000_000: 1})
+    assert len(error.message) < 300
+    kinds = {"size": 1, "kind": "x" * 1_000_000 + " - at `$.other`"}
+    with pytest.raises(InvalidRequest) as caught:
+        convert(kinds, Kinds)
+    assert caught.value.error.param == "kind"
+    assert len(caught.value.error.message) < 300
 
 
 def test_null_counts_as_absent():

@@ -1,0 +1,48 @@
+"""Whatever a body holds, reading it gives a Call that can travel, or an ApiError that names what is wrong."""
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from services.gateway.errors import ApiError, error_body
+from services.gateway.schemas import chat, completions, native
+from services.gateway.schemas.decode import field_names
+from shared import wire
+from tests.support.gateway_terms import TERMS
+
+READERS = [
+    (chat.read_chat, chat.ChatFields, chat.BODY_RULES, {"messages": [{"role": "user", "content": "x"}]}),
+    (completions.read_completion, completions.CompletionFields, completions.BODY_RULES, {"prompt": "x"}),
+    (native.read_native, native.NativeFields, native.BODY_RULES, {"text": "x"}),
+]
+
+leaves = st.one_of(
+    *(st.none(), st.booleans(), st.integers(-3, 300), st.integers(), st.text(max_size=8)),
+    *(st.floats(allow_nan=False, allow_infinity=False), st.sampled_from(["user", "text", "x", "default", ""])),
+)
+keys = st.one_of(st.text(max_size=8), st.sampled_from(["role", "content", "type", "text", "temperature", "stop", "5"]))
+values = st.recursive(
+    leaves, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(keys, inner, max_size=4), max_leaves=12
+)
+
+
+@pytest.mark.parametrize(("read", "struct", "rules", "least"), READERS)
+def test_any_body_is_read_or_refused(read, struct, rules, least):
+    names = sorted(field_names(struct) | rules.ignored | rules.unsupported.keys() | {"sampling_params"})
+    fields = st.dictionaries(st.sampled_from(names) | st.text(max_size=8), values, max_size=4)
+
+    @given(fields)
+    def check(found):
+        refused = None
+        try:
+            request = read(msgspec.json.encode({**least, **found}), TERMS).request
+            msgspec.msgpack.encode(wire.Encode("r", 1, request.sampling, request.text, messages=request.messages))
+        except ApiError as error:
+            refused = error.error
+        if refused is not None:
+            assert refused.status in (400, 404)
+            assert refused.param is not None
+            msgspec.json.encode(error_body(refused))
+
+    check()

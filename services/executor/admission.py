@@ -27,9 +27,10 @@ def refusal(admit: wire.Admit, limits: Limits) -> wire.Error | None:
     if longest > limits.max_model_len:
         reason = f"{longest} tokens of prompt and output exceed the context length of {limits.max_model_len}"
         return wire.Error(reason, "context_length_exceeded", "prompt")
-    for token_id in (*admit.prompt_token_ids, *admit.resume_token_ids):
-        if not 0 <= token_id < limits.vocab_size:
-            reason = f"token id {token_id} is outside the vocabulary of {limits.vocab_size}"
+    token_ids = admit.prompt_token_ids + admit.resume_token_ids
+    for extreme in (min(token_ids), max(token_ids)):
+        if not 0 <= extreme < limits.vocab_size:
+            reason = f"token id {extreme} is outside the vocabulary of {limits.vocab_size}"
             return wire.Error(reason, "invalid_token_id", "prompt")
     return None
 

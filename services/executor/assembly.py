@@ -12,7 +12,8 @@ import torch
 
 from services.executor.attention.base import AttentionBackend
 from services.executor.attention.reference import ReferenceAttention, ReferencePlan
-from services.executor.kv_pool import available_bytes, bytes_per_token, decide_capacity, make_pool
+from services.executor.kv_pool import bytes_per_token, decide_capacity, make_pool
+from services.executor.machine import available_bytes, usable_cores
 from services.executor.model.load import load_model
 from services.executor.radix_cache import NoCache, RadixCache
 from services.executor.slots import SlotAllocator
@@ -31,8 +32,7 @@ class Assembled:
 def assemble(config: Config) -> Assembled:
     """Raises ConfigError if the device, the model or the memory is not there."""
     settings = config.executor
-    if settings.threads is not None:
-        torch.set_num_threads(settings.threads)
+    torch.set_num_threads(settings.threads or usable_cores())
     device, dtype = _device(settings), getattr(torch, settings.dtype)
     folder = prepared_folder(config.model)
     card = load_card(folder)

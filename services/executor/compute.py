@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Protocol
 
 import torch
@@ -56,8 +56,8 @@ class Stopwatch:
     """Seconds by stage."""
 
     clock: Callable[[], float] = time.perf_counter
-    forward_s: float = field(default=0.0)
-    sample_s: float = field(default=0.0)
+    forward_s: float = 0.0
+    sample_s: float = 0.0
 
 
 def compute(chunks: Sequence[Chunk], model: ForwardModel, pool: KvPool, watch: Stopwatch) -> list[Computed | Failed]:

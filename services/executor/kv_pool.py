@@ -5,9 +5,7 @@ Knows devices and bytes. Does not know which slot is free (`slots`) or what a sl
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Protocol
 
 import torch
@@ -81,35 +79,11 @@ def decide_capacity(
     return _whole_pages(tokens, config, "executor.mem_fraction_static")
 
 
-def available_bytes(device: torch.device) -> int:
-    """Memory of the device that could be allocated now."""
-    if device.type == "cuda":
-        return torch.cuda.mem_get_info(device)[0]
-    return min(_host_bytes(), _container_bytes())
-
-
 def _whole_pages(tokens: int, config: ExecutorConfig, key: str) -> int:
     whole = tokens // config.page_size * config.page_size
     if not whole:
         raise ConfigError(f"{key}: room for {tokens} tokens is less than a page of {config.page_size}")
     return whole
-
-
-def _host_bytes() -> int:
-    try:
-        lines = Path("/proc/meminfo").read_text("ascii").splitlines()
-    except OSError:  # not Linux
-        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    available_kib = next(line.split()[1] for line in lines if line.startswith("MemAvailable:"))
-    return int(available_kib) * 1024
-
-
-def _container_bytes(cgroup: Path = Path("/sys/fs/cgroup")) -> int:
-    """What the control group's limit leaves; beyond any memory if there is no limit."""
-    try:
-        return int((cgroup / "memory.max").read_text("ascii")) - int((cgroup / "memory.current").read_text("ascii"))
-    except (OSError, ValueError):  # no control group, or "max"
-        return 1 << 62
 
 
 def _gib(count: float) -> str:

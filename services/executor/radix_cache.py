@@ -29,7 +29,7 @@ NO_TOKENS: Tokens = np.empty(0, np.int64)
 NO_SLOTS: Slots = np.empty(0, np.int64)
 
 
-@dataclass(eq=False, slots=True)
+@dataclass(eq=False, repr=False, slots=True)
 class Node:
     """A run of tokens below its parent. The root of a namespace has no parent and owns nothing."""
 

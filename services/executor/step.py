@@ -52,9 +52,7 @@ class StepRunner:
         self._clock = clock
         self._log = logging.get()
         self._lanes: dict[int, Lane] = {}
-        self._waiting: OrderedDict[int, Lane] = (
-            OrderedDict()
-        )  # those that hold nothing, the longest not looked up first
+        self._waiting: OrderedDict[int, Lane] = OrderedDict()  # hold nothing; the one looked up longest ago first
         self._over: set[int] = set()  # ended or cancelled, until their release
         self._cancelled: set[int] = set()  # before their admit arrived
         self._outcomes: dict[int, wire.Outcome] = {}  # of the step in hand

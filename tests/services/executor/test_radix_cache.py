@@ -288,12 +288,13 @@ class CacheMachine(RuleBasedStateMachine):
 
     page_size = 1
 
-    @initialize(pages=st.integers(4, 24))
+    @initialize(pages=st.integers(8, 60))
     def start(self, pages: int) -> None:
         self.capacity = pages * self.page_size
         self.cache = RadixCache(SlotAllocator(self.capacity, self.page_size))
         self.model: dict[Prefix, Cached] = {}
         self.requests: list[Request] = []
+        self.texts: list[tuple[int, ...]] = [()]  # what requests went through
         self.now = 0
 
     # What the model knows.
@@ -338,10 +339,12 @@ class CacheMachine(RuleBasedStateMachine):
     # What can happen.
 
     namespaces = st.sampled_from(["", "other"])
-    prompts = st.lists(st.integers(0, 1), min_size=1, max_size=12)
+    endings = st.lists(st.integers(0, 1), min_size=1, max_size=6)
 
-    @rule(namespace=namespaces, tokens=prompts)
-    def begin(self, namespace: str, tokens: list[int]) -> None:
+    @rule(data=st.data(), namespace=namespaces, ending=endings)
+    def begin(self, data: st.DataObject, namespace: str, ending: list[int]) -> None:
+        """A prompt that goes on from some text so far."""
+        tokens = [*data.draw(st.sampled_from(self.texts)), *ending]
         found = self.longest(namespace, tokens)
         assert self.cache.hint(namespace, ids(*tokens)) == found
         held = self.cache.pin(namespace, ids(*tokens))
@@ -350,7 +353,7 @@ class CacheMachine(RuleBasedStateMachine):
         self.requests.append(Request(namespace, tuple(tokens[:found]), found, held.node, held.slots[:0]))
 
     @precondition(lambda self: self.requests)
-    @rule(data=st.data(), tokens=prompts)
+    @rule(data=st.data(), tokens=endings)
     def compute(self, data: st.DataObject, tokens: list[int]) -> None:
         """Some more tokens of a request: slots for them, then whole pages handed over."""
         request = data.draw(st.sampled_from(self.requests))
@@ -361,6 +364,7 @@ class CacheMachine(RuleBasedStateMachine):
             return
         request.tokens += tuple(tokens)
         request.private = np.concatenate((request.private, slots))
+        self.texts.append(request.tokens)
         if data.draw(st.booleans()):
             self.hand_over(request)
 
@@ -385,8 +389,9 @@ class CacheMachine(RuleBasedStateMachine):
         assert self.cache.flush() == self.cached_tokens() - self.pinned_tokens()
         self.model = {prefix: self.model[prefix] for prefix in self.pinned()}
 
-    @rule(namespace=namespaces, tokens=prompts)
-    def look(self, namespace: str, tokens: list[int]) -> None:
+    @rule(data=st.data(), namespace=namespaces, ending=endings)
+    def look(self, data: st.DataObject, namespace: str, ending: list[int]) -> None:
+        tokens = [*data.draw(st.sampled_from(self.texts)), *ending]
         assert self.cache.hint(namespace, ids(*tokens)) == self.longest(namespace, tokens)
 
     @precondition(lambda self: self.requests)

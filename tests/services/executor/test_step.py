@@ -189,6 +189,15 @@ def test_two_who_compute_the_same_at_once_keep_it_once() -> None:
     assert scheduler.capacity() == (966, 34, 0)
 
 
+@pytest.mark.parametrize("chunk", [3, 10_000])
+@pytest.mark.parametrize(("page_size", "nodes"), [(1, [(0, 18), (18, 9)]), (4, [(0, 16), (16, 8)])])
+def test_the_end_of_a_prompt_stays_a_boundary(page_size: int, nodes: list[tuple[int, int]], chunk: int) -> None:
+    scheduler = Scheduler(page_size=page_size)
+    expected = tuple(continuation(tokens(18), 10))
+    scheduler.run(tokens(18), 10, chunk, resume_token_ids=expected[:4])
+    assert [(node.depth_tokens, node.tokens) for node in scheduler.cache.shape()] == nodes
+
+
 def test_namespaces_do_not_find_each_other() -> None:
     scheduler = Scheduler()
     scheduler.run(tokens(20), namespace="a")
@@ -303,6 +312,10 @@ def test_what_stops(sampling: dict[str, object], length: int, reason: str) -> No
     assert (run.output, run.last.finish_reason) == (tuple(expected[:length]), reason)
 
 
+def test_a_prompt_that_ends_with_end_of_sequence_is_answered() -> None:
+    assert Scheduler(eos=[7]).run([*tokens(10), 7]).output == tuple(continuation([*tokens(10), 7], 1))
+
+
 def test_before_min_new_tokens_nothing_stops() -> None:
     expected = continuation(tokens(20), 10)
     scheduler = Scheduler(eos=[expected[3]])
@@ -359,6 +372,13 @@ def test_a_cancel_may_come_before_its_admit() -> None:
     plan = {"admits": (admit(3, tokens(10)),), "slices": (wire.Slice(3, 10),)}
     assert scheduler.step(**plan) == {}
     assert 3 in scheduler.step(release=(3,), **plan)
+
+
+def test_a_release_ends_what_a_cancel_began() -> None:
+    scheduler = Scheduler()
+    scheduler.runner.cancel((3,))
+    scheduler.step(release=(3, 4))
+    assert set(scheduler.step(admits=(admit(3, tokens(10)), admit(4, tokens(10))))) == {3, 4}
 
 
 def test_a_reset_releases_all_and_keeps_the_tree() -> None:

@@ -1,0 +1,55 @@
+"""What this process may use of the machine: memory and cores, as far as the container it runs in allows.
+
+Knows devices, /proc and control groups. Does not know what the memory or the cores are for.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from pathlib import Path
+
+import torch
+
+CGROUP = Path("/sys/fs/cgroup")
+NO_LIMIT = 1 << 62
+
+
+def available_bytes(device: torch.device, cgroup: Path = CGROUP) -> int:
+    """Memory of the device that could be allocated now."""
+    if device.type == "cuda":
+        return torch.cuda.mem_get_info(device)[0]
+    return min(_host_bytes(), _container_bytes(cgroup))
+
+
+def usable_cores(cgroup: Path = CGROUP) -> int:
+    """How many threads can really run at once; torch by itself counts the cores of the whole machine."""
+    allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else torch.get_num_threads()
+    return max(1, min(torch.get_num_threads(), allowed, math.ceil(_container_cores(cgroup))))
+
+
+def _host_bytes() -> int:
+    try:
+        lines = Path("/proc/meminfo").read_text("ascii").splitlines()
+    except OSError:  # not Linux
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    available_kib = next(line.split()[1] for line in lines if line.startswith("MemAvailable:"))
+    return int(available_kib) * 1024
+
+
+def _container_bytes(cgroup: Path) -> int:
+    """What the limit leaves; file pages that nobody needs at the moment count as free, as the kernel would drop them."""
+    try:
+        limit, used = (int((cgroup / name).read_text("ascii")) for name in ("memory.max", "memory.current"))
+        statistics = dict(line.split() for line in (cgroup / "memory.stat").read_text("ascii").splitlines())
+        return limit - used + int(statistics["inactive_file"])
+    except (OSError, ValueError):  # no control group, or "max"
+        return NO_LIMIT
+
+
+def _container_cores(cgroup: Path) -> float:
+    try:
+        quota, period = (cgroup / "cpu.max").read_text("ascii").split()
+        return int(quota) / int(period)
+    except (OSError, ValueError):  # no control group, or "max"
+        return NO_LIMIT

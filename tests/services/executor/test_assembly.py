@@ -1,0 +1,131 @@
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import torch
+
+from services.executor.assembly import Assembled, assemble
+from services.executor.model.prepare import prepare
+from shared import wire
+from shared.config import Config, ConfigError, ExecutorConfig, ModelConfig
+from tests.support.tiny_model import VOCAB_SIZE, make_tiny_model
+
+PROMPTS = [[(11 * i * (lane + 1) + lane) % VOCAB_SIZE for i in range(3 + 17 * lane)] for lane in range(6)]
+NEW_TOKENS = 12
+FOREVER = wire.Sampling(seed=0, temperature=0.0, ignore_eos=True)
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> ModelConfig:
+    folder = tmp_path_factory.mktemp("model")
+    config = ModelConfig(path=str(make_tiny_model(folder / "tiny", seed=5)), cache_dir=str(folder / "cache"))
+    prepare(config)
+    return config
+
+
+@dataclass
+class Lanes:
+    assembled: Assembled
+    seq: int = 0
+
+    def generate(self, prompts: dict[int, Sequence[int]], chunk: int, preempt_at: int | None = None) -> list[list[int]]:
+        """All together; the first lane is preempted once, when so many steps have run."""
+        output: dict[int, list[int]] = {lane: [] for lane in prompts}
+        running = set(prompts)
+        plan = wire.StepPlan(0, tuple(self._admit(lane, prompt) for lane, prompt in prompts.items()))
+        for step in self._steps():
+            slices = tuple(wire.Slice(lane, chunk) for lane in sorted(running))
+            preempt = tuple(prompts)[:1] if step == preempt_at else ()
+            result = self.assembled.runner.run(wire.StepPlan(self.seq, plan.admits, slices, preempt=preempt))
+            self.assembled.runner.check_integrity()
+            for outcome in result.outcomes:
+                output[outcome.lane] += outcome.new_token_ids
+                if outcome.finish_reason is not None:
+                    running.discard(outcome.lane)
+            plan = wire.StepPlan(0)
+            if not running:
+                break
+        self.assembled.runner.run(wire.StepPlan(self.seq + 1, release=tuple(prompts)))
+        return list(output.values())
+
+    def _steps(self) -> Iterator[int]:
+        for step in range(10_000):
+            self.seq += 1
+            yield step
+
+    def _admit(self, lane: int, prompt: Sequence[int]) -> wire.Admit:
+        return wire.Admit(lane, f"request-{lane}", tuple(prompt), FOREVER, NEW_TOKENS)
+
+
+@pytest.fixture(scope="module")
+def expected(model: ModelConfig) -> list[list[int]]:
+    from transformers import AutoModelForCausalLM
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        oracle = AutoModelForCausalLM.from_pretrained(Path(model.path), dtype=torch.float32).eval()
+    return [continue_greedily(oracle, prompt) for prompt in PROMPTS]
+
+
+def continue_greedily(oracle: torch.nn.Module, prompt: list[int]) -> list[int]:
+    found = list(prompt)
+    for _ in range(NEW_TOKENS):
+        with torch.inference_mode():
+            found.append(int(oracle(torch.tensor([found])).logits[0, -1].argmax()))
+    return found[len(prompt) :]
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize(
+    "settings",
+    [
+        ExecutorConfig(threads=1),
+        ExecutorConfig(threads=1, page_size=16),
+        ExecutorConfig(threads=1, disable_radix_cache=True),
+    ],
+    ids=["tokens", "pages", "no cache"],
+)
+def test_greedy_tokens_equal_those_of_transformers(
+    model: ModelConfig, expected: list[list[int]], settings: ExecutorConfig
+) -> None:
+    lanes = Lanes(assemble(Config(model=model, executor=settings)))
+    together = dict(enumerate(PROMPTS))
+    assert [lanes.generate({0: prompt}, 10_000)[0] for prompt in PROMPTS] == expected  # alone
+    assert lanes.generate(together, 10_000) == expected  # together, warm
+    lanes.assembled.runner.flush()
+    assert lanes.generate(together, 5, preempt_at=4) == expected  # cold, in chunks, one preempted
+
+
+def test_an_executor_says_what_it_offers(model: ModelConfig) -> None:
+    settings = ExecutorConfig(max_total_tokens=1000, page_size=16, max_batch=5)
+    info = assemble(Config(model=model, executor=settings)).info
+    assert (info.capacity_tokens, info.page_size, info.max_batch, info.max_model_len) == (992, 16, 5, 1024)
+
+
+@pytest.mark.parametrize(
+    ("settings", "key"),
+    [
+        (ExecutorConfig(device="abacus"), "executor.device"),
+        (ExecutorConfig(device="meta"), "executor.device"),
+        (ExecutorConfig(max_total_tokens=10**12), "executor.max_total_tokens"),
+    ],
+)
+def test_what_cannot_be_had_is_refused_with_its_key(model: ModelConfig, settings: ExecutorConfig, key: str) -> None:
+    with pytest.raises(ConfigError, match=key):
+        assemble(Config(model=model, executor=settings))
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device")
+def test_a_missing_cuda_device_is_refused(model: ModelConfig) -> None:
+    with pytest.raises(ConfigError, match="no CUDA device"):
+        assemble(Config(model=model, executor=ExecutorConfig(device="cuda")))
+
+
+def test_a_model_that_was_not_prepared_is_refused(model: ModelConfig, tmp_path: Path) -> None:
+    elsewhere = ModelConfig(path=model.path, cache_dir=str(tmp_path))
+    with pytest.raises(ConfigError, match="no prepared model folder"):
+        assemble(Config(model=elsewhere))

@@ -79,7 +79,8 @@ def by_the_rules(folder):
     pattern = regex.compile(r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+")
 
     def merge(piece):
-        parts = list("".join(text for text, _ in ByteLevel(False, False, use_regex=False).pre_tokenize_str(piece)))
+        symbols = "".join(text for text, _ in ByteLevel(False, False, use_regex=False).pre_tokenize_str(piece))
+        parts = [symbol for symbol in symbols if symbol in vocabulary]  # it lacks a few bytes, of no assigned character
         while len(parts) > 1:
             pairs = list(pairwise(parts))
             best = min(pairs, key=lambda pair: ranks.get(pair, len(ranks)))
@@ -87,7 +88,7 @@ def by_the_rules(folder):
                 break
             place = pairs.index(best)
             parts[place : place + 2] = ["".join(best)]
-        return [vocabulary[part] for part in parts if part in vocabulary]  # it lacks a few bytes, as llama.cpp knows
+        return [vocabulary[part] for part in parts]
 
     def encode(text):
         ids = []

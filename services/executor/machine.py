@@ -38,7 +38,7 @@ def _host_bytes() -> int:
 
 
 def _container_bytes(cgroup: Path) -> int:
-    """What the limit leaves; file pages that nobody needs at the moment count as free, as the kernel would drop them."""
+    """What the limit leaves. Cached file pages that are not in use count as free: the kernel would drop them."""
     try:
         limit, used = (int((cgroup / name).read_text("ascii")) for name in ("memory.max", "memory.current"))
         statistics = dict(line.split() for line in (cgroup / "memory.stat").read_text("ascii").splitlines())

@@ -1,12 +1,12 @@
 """A model without weights: it writes tokens and positions into the KV pool and reads its context back from there.
 
 Its next token depends on the whole context as the pool holds it: a slot that was mixed up, freed too early or written
-by somebody else changes the output, or is found out at once by its position. `next_token` says what is right.
+by somebody else changes the output, or is found out at once by its position. Its rule says what is right.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from zlib import crc32
 
@@ -43,6 +43,7 @@ class RecordingModel:
     shape: RecordingShape = RecordingShape()
     device: torch.device = field(default_factory=lambda: torch.device("cpu"))
     dtype: torch.dtype = torch.float32
+    rule: Callable[[Sequence[int], int], int] = next_token  # from the context and the vocabulary's size
     poison: int | None = None  # a batch with this token raises
     batches: list[list[int]] = field(default_factory=list)  # the query tokens of each span, batch by batch
 
@@ -61,5 +62,5 @@ class RecordingModel:
             assert positions.tolist() == list(range(span.context_tokens)), "the context's slots hold something else"
             for row in wanted.intersection(range(span.query_start, span.query_end)):
                 end = span.cached_tokens + row - span.query_start + 1
-                logits[row, next_token(tokens[:end].tolist(), self.shape.vocab_size)] = 10.0
+                logits[row, self.rule(tokens[:end].tolist(), self.shape.vocab_size)] = 10.0
         return logits[batch.logits_rows]

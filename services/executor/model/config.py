@@ -82,10 +82,10 @@ def parse_shape(content: dict[str, Any]) -> ModelShape:
     architecture = content.get("model_type")
     if architecture not in ARCHITECTURES:
         raise ConfigError(f"unsupported architecture {architecture!r}; supported are {', '.join(ARCHITECTURES)}")
-    content = _IMPLIED.get(architecture, {}) | content
+    rope = content.get("rope_parameters") or {}  # transformers 5 moved theta and scaling there
+    content = _IMPLIED.get(architecture, {}) | content | rope
     _refuse_variants(content)
     heads = content["num_attention_heads"]
-    rope = content.get("rope_parameters") or content  # transformers 5 moved theta and scaling into one object
     bias = bool(content.get("attention_bias", False))
     shape = {
         "architecture": architecture,
@@ -97,8 +97,8 @@ def parse_shape(content: dict[str, Any]) -> ModelShape:
         "head_dim": content.get("head_dim") or content["hidden_size"] // heads,
         "vocab_size": content["vocab_size"],
         "max_position": min(content["max_position_embeddings"], _window(content)),
-        "rope_theta": rope.get("rope_theta", 10000.0),
-        "rope_scaling": _rope_scaling(content.get("rope_parameters") or content.get("rope_scaling") or {}),
+        "rope_theta": content.get("rope_theta", 10000.0),
+        "rope_scaling": _rope_scaling(rope or content.get("rope_scaling") or {}),
         "rms_norm_eps": content.get("rms_norm_eps", 1e-6),
         "tied_embeddings": content.get("tie_word_embeddings", False),
         "qkv_bias": architecture == "qwen2" or bias,

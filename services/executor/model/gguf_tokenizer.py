@@ -102,10 +102,10 @@ def splitting_of(file: GgufFile) -> Splitting:
 
 
 def build_tokenizer(file: GgufFile) -> Tokenizer:
+    splitting = splitting_of(file)
     tokens: list[str] = file.require("tokenizer.ggml.tokens")
     merges = [tuple(merge.split(" ", 1)) for merge in file.require("tokenizer.ggml.merges")]
     types: list[int] = file.get("tokenizer.ggml.token_type", [TokenType.NORMAL] * len(tokens))
-    splitting = splitting_of(file)
     tokenizer = Tokenizer(
         models.BPE(
             vocab={token: token_id for token_id, token in enumerate(tokens)},

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import shutil
 import sys
 import tempfile
@@ -22,6 +23,9 @@ from services.executor.model.config import ModelShape, read_shape
 from services.executor.model.special_tokens import SpecialTokens
 from shared.config import ConfigError, ModelConfig, load
 from shared.model_card import CARD_FILE, ModelCard, prepared_folder, source_path
+
+# the end of a GGUF file's name by convention, "Model-Q4_1.gguf": how it is stored, not what it is
+QUANTIZATION = re.compile(r"[.-](I?Q\d\w*|B?F16|F32)$", re.IGNORECASE)
 
 
 def prepare(config: ModelConfig) -> Path:
@@ -75,7 +79,7 @@ def _card(config: ModelConfig, source: Path, shape: ModelShape, special: Special
     if config.context_length is not None and config.context_length > shape.max_position:
         raise ConfigError(f"model.context_length: {config.context_length} is over the model's {shape.max_position}")
     return ModelCard(
-        model_id=config.name or (source.name if source.is_dir() else source.stem),
+        model_id=config.name or (source.name if source.is_dir() else QUANTIZATION.sub("", source.stem)),
         architecture=shape.architecture,
         max_model_len=config.context_length or shape.max_position,
         vocab_size=shape.vocab_size,

@@ -65,8 +65,10 @@ def test_rope_scaling_in_its_old_and_new_places(changes, expected):
 
 
 def test_transformers_5_keeps_theta_among_the_rope_parameters():
-    found = shape("llama", rope_parameters={"rope_type": "default", "rope_theta": 500000.0})
-    assert found.rope_theta == 500000.0
+    assert shape("llama", rope_parameters={"rope_type": "default", "rope_theta": 500.0}).rope_theta == 500.0
+    assert shape("llama", rope_parameters={"rope_type": "default"}, rope_theta=600.0).rope_theta == 600.0
+    with pytest.raises(ConfigError, match=r"unsupported partial_rotary_factor = 0\.5"):
+        shape("llama", rope_parameters={"rope_type": "default", "partial_rotary_factor": 0.5})
 
 
 def test_a_sliding_window_limits_the_context():

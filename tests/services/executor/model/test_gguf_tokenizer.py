@@ -78,6 +78,14 @@ def test_no_text_is_lost(make, pre):
         assert tokenizer.decode(tokenizer.encode(text).ids, skip_special_tokens=False) == text
 
 
+@pytest.mark.parametrize(("pre", "whole"), [("llama-bpe", True), ("tekken", True), ("gpt-2", False), ("qwen2", False)])
+def test_a_token_that_no_merges_lead_to_may_be_taken_whole(make, pre, whole):
+    tokens = make().require("tokenizer.ggml.tokens")
+    tokens[319] = "zqx"
+    ids = build_tokenizer(make(pre=pre, tokens=tokens, merges=["t h"])).encode("zqx").ids
+    assert (ids == [319]) is whole
+
+
 def test_composes_characters_where_the_model_does(make):
     decomposed = "e\N{COMBINING ACUTE ACCENT}"
     qwen, gpt2 = build_tokenizer(make(pre="qwen2")), build_tokenizer(make(pre="gpt-2"))

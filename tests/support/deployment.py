@@ -52,7 +52,7 @@ class Deployment:
         self.run_dir.mkdir(parents=True, exist_ok=True)
         command = [sys.executable, "-m", "sapwood", "serve", "--port", str(self.port), "--run-dir", str(self.run_dir)]
         self.started_s = time.monotonic()
-        with self.log_file.open("wb") as log:
+        with self.log_file.open("ab") as log:
             self.process = subprocess.Popen([*command, *self._arguments], stdout=log, stderr=subprocess.STDOUT)
         wait_until(self._is_ready, START_TIMEOUT_S, f"the ready line in {self.log_file}")
         self.ready_after_s = time.monotonic() - self.started_s

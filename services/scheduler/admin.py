@@ -13,7 +13,7 @@ from services.scheduler.events import Send
 from services.scheduler.executors import Executor
 from shared import wire
 
-GRACE_S = 1.0  # beyond what the caller is willing to wait: the executor's own answer says more than ours
+GRACE_S = 0.5  # beyond what the caller waits for: the executor's own answer says more than ours
 
 NO_EXECUTOR = wire.Error("no executor is connected", "not_ready", status=503)
 TOO_LATE = wire.Error("an executor has not answered in time", "timeout", status=504)

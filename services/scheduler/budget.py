@@ -7,7 +7,7 @@ Knows work in numbers and how long it took. Does not know requests or executors.
 `pairs` are (token, earlier token) pairs, what attention computes; `read` are the tokens whose KV is read. The model
 keeps a few measurements of each size of step, and of these the middle one counts: so a hiccup says nothing, and hours
 of decoding do not wash away what a prompt costs. It is pessimistic: what it has not seen it takes to be slow, no step
-gets more than twice as large as any that was measured, and a margin covers all but one step in twenty.
+gets more than twice as large as any that was measured, and a margin covers nine full steps of ten.
 """
 
 from __future__ import annotations
@@ -16,15 +16,17 @@ from bisect import bisect_left
 from collections import deque
 from dataclasses import dataclass
 
-MIN_CHUNK_TOKENS = 16  # a shorter piece of a prompt is not worth its overhead
+SURE_CHUNK_TOKENS = 16  # of a prompt, whatever the time, if the step has nothing else: less is all overhead
+LEAST_CHUNK_TOKENS = 8  # beside others
 FIRST_STEP_TOKENS = 32  # before anything is measured
 FIRST_STEP_PAIRS = 100_000
 
 SAMPLES_OF_A_SIZE = 5
 PRIOR_COEFFICIENTS = (5e-3, 5e-4, 4e-3, 2e-6, 1e-6)  # a slow machine
-PRIOR_WEIGHT = 0.01  # of one measurement
+PRIOR_WEIGHT = 1e-4
 SWEEPS = 20
-MARGIN_UP, MARGIN_DOWN, MARGIN_MOST = 1.1, 0.995, 3.0  # at rest where 1 step in 20 takes longer
+MARGIN_UP, MARGIN_DOWN, MARGIN_MOST = 1.1, 0.99, 3.0  # at rest where 1 step in 10 takes longer
+FULL_STEP = 0.8  # of the budget: the steps that the margin is for
 
 Features = tuple[float, ...]
 
@@ -70,7 +72,7 @@ class Sample:
 
 class CostModel:
     """Args:
-    budget_s: what a step may take; the margin is about steps of that order.
+    budget_s: what a step may take; the margin is about steps that fill it.
     """
 
     def __init__(self, budget_s: float) -> None:
@@ -82,8 +84,12 @@ class CostModel:
         self._most_pairs = FIRST_STEP_PAIRS / 2
 
     def seconds(self, work: Work) -> float:
+        """How long such a step takes."""
+        return sum(c * x for c, x in zip(self._coefficients, work.features, strict=True))
+
+    def most_seconds(self, work: Work) -> float:
         """How long such a step takes at most, nearly always."""
-        return self._margin * self._fitted(work)
+        return self._margin * self.seconds(work)
 
     def trusts(self, work: Work) -> bool:
         """Whether anything like it has been measured."""
@@ -93,18 +99,15 @@ class CostModel:
         """A step has been measured."""
         if not work.tokens or seconds <= 0:
             return
-        self._move_margin(self._fitted(work), seconds)
+        self._move_margin(self.seconds(work), seconds)
         self._most_tokens = max(self._most_tokens, work.tokens)
         self._most_pairs = max(self._most_pairs, work.pairs)
         self._samples.setdefault(work.size, deque(maxlen=SAMPLES_OF_A_SIZE)).append(Sample(work, seconds))
         self._coefficients = _fit([_middle(samples) for samples in self._samples.values()], self._coefficients)
 
-    def _fitted(self, work: Work) -> float:
-        return sum(c * x for c, x in zip(self._coefficients, work.features, strict=True))
-
     def _move_margin(self, fitted_s: float, seconds: float) -> None:
-        if max(fitted_s, seconds) < self._budget_s / 2:
-            return  # small steps vary more, and their budget is not the question
+        if self._margin * fitted_s < FULL_STEP * self._budget_s:
+            return  # small steps vary more, and it does not matter
         factor = MARGIN_UP if seconds > self._margin * fitted_s else MARGIN_DOWN
         self._margin = min(max(self._margin * factor, 1.0), MARGIN_MOST)
 
@@ -153,21 +156,20 @@ class StepBudget:
         self._cost = cost
         self._budget_s = budget_s
         self._prompt_tokens = max_prompt_tokens
-        self._least_chunk = min(MIN_CHUNK_TOKENS, max_prompt_tokens)
+        self._least_chunk = min(LEAST_CHUNK_TOKENS, max_prompt_tokens)
         self.work = Work()
 
     def affords_token(self, context: int) -> bool:
-        """A decode. The first one is always affordable: time alone never stops the world."""
+        """A decode. The first one is always affordable; and the margin is for prompts, which can do with less."""
         return not self.work.slices or self._cost.seconds(self.work.plus(1, context)) <= self._budget_s
 
     def chunk(self, tokens: int, context: int) -> int:
         """How many of a prompt's next `tokens` fit; 0 rather than too few to be worth it."""
         limit = min(tokens, self._prompt_tokens)
         fitting = bisect_left(range(1, limit + 1), True, key=lambda n: not self._affords(self.work.plus(n, context)))
-        least = min(tokens, self._least_chunk)
         if not self.work.slices:
-            return max(fitting, min(least, limit))
-        return fitting if fitting >= least else 0
+            return max(fitting, min(SURE_CHUNK_TOKENS, limit))
+        return fitting if fitting >= min(tokens, self._least_chunk) else 0
 
     def spend_token(self, context: int) -> None:
         self.work = self.work.plus(1, context)
@@ -177,4 +179,4 @@ class StepBudget:
         self._prompt_tokens -= tokens
 
     def _affords(self, work: Work) -> bool:
-        return self._cost.trusts(work) and self._cost.seconds(work) <= self._budget_s
+        return self._cost.trusts(work) and self._cost.most_seconds(work) <= self._budget_s

@@ -46,6 +46,7 @@ class Executor:
         self.cache = wire.CacheCounters()
         self.moves = False  # until a heartbeat has shown it: a link can be young and its step thread hang
         self.short = False  # it declined to continue a lane: its room is less than it seems
+        self.prompt_seq = 0  # the latest plan with a part of a prompt in it
         self._next_seq = 1
         self._unused_numbers: list[int] = []
         self._next_number = 0

@@ -5,11 +5,11 @@ Decides by the views of the executor and of those who wait, and by the time of t
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from itertools import chain
 
 from services.scheduler import policy
-from services.scheduler.budget import MIN_CHUNK_TOKENS, StepBudget
+from services.scheduler.budget import LEAST_CHUNK_TOKENS, SURE_CHUNK_TOKENS, StepBudget
 from services.scheduler.executors import Executor, Flight
 from services.scheduler.lane import Lane, whole_pages
 from services.scheduler.request import Request
@@ -19,7 +19,7 @@ from shared.config import SchedulerConfig
 
 AHEAD_REQUESTS = 128  # made known to an executor before their turn, so that their hints can order them
 ADMITS_IN_PLAN = 32  # so that no plan is long to read
-PATIENCE_PLANS = 8  # a prompt that decodes have crowded out of so many plans goes before them
+PATIENCE_PLANS = 4  # prompts that decodes have crowded out of so many plans go before them, for a little
 
 
 class Draft:
@@ -40,9 +40,10 @@ class Draft:
     def free_slices(self) -> int:
         return self.executor.info.max_batch - len(self._slices)
 
-    def unserved(self, lanes: Iterable[Lane]) -> list[Lane]:
-        """Those without a slice in this plan."""
-        return [lane for lane in lanes if lane.served_seq < self.executor.next_seq]
+    def unserved(self) -> list[Lane]:
+        """Those that run and have no slice in this plan yet, the most senior first."""
+        seq = self.executor.next_seq
+        return [lane for lane in self.executor.running() if lane.served_seq < seq and not lane.held]
 
     def preempt(self, lane: Lane) -> None:
         lane.preempt()
@@ -53,13 +54,11 @@ class Draft:
         self._slice(lane, 1, lane.growth_tokens(1))
 
     def chunk(self, lane: Lane, num_tokens: int) -> None:
-        self.budget.spend_chunk(num_tokens, lane.context_tokens())
-        self._slice(lane, num_tokens, lane.growth_tokens(num_tokens))
+        self._prompt_slice(lane, num_tokens, lane.growth_tokens(num_tokens))
 
     def start(self, request: Request, num_tokens: int, reserved_tokens: int) -> Lane:
         lane = request.lane or self.admit(request)
-        self.budget.spend_chunk(num_tokens, lane.context_tokens())
-        self._slice(lane, num_tokens, reserved_tokens)
+        self._prompt_slice(lane, num_tokens, reserved_tokens)
         return lane
 
     def admit(self, request: Request) -> Lane:
@@ -76,6 +75,11 @@ class Draft:
         return wire.StepPlan(
             seq, tuple(self.admits), tuple(self._slices), preempt=tuple(self.preempts), release=self.releases
         )
+
+    def _prompt_slice(self, lane: Lane, num_tokens: int, reserved_tokens: int) -> None:
+        self.budget.spend_chunk(num_tokens, lane.context_tokens())
+        self.executor.prompt_seq = self.executor.next_seq
+        self._slice(lane, num_tokens, reserved_tokens)
 
     def _slice(self, lane: Lane, num_tokens: int, reserved_tokens: int) -> None:
         lane.plan(self.executor.next_seq, num_tokens)
@@ -103,32 +107,40 @@ class Planner:
         config = self._config
         draft = Draft(executor, StepBudget(executor.cost, config.step_budget_s, config.max_step_tokens))
         _relieve(draft)
-        running = [lane for lane in executor.running() if not lane.held]
-        _continue_crowded_out(draft, running)
-        _decode(draft, running)
-        _continue_prompts(draft, running)
+        if executor.next_seq - executor.prompt_seq > PATIENCE_PLANS:
+            self._serve_prompts(draft, others, now_s, admitting=admitting, most_tokens=SURE_CHUNK_TOKENS)
+        _decode(draft)
+        self._serve_prompts(draft, others, now_s, admitting=admitting, most_tokens=config.max_step_tokens)
         if admitting:
-            self._start(draft, others, now_s)
             self._admit_ahead(draft)
         return draft.finish(now_s)
 
-    def _start(self, draft: Draft, others: Sequence[Executor], now_s: float) -> None:
+    def _serve_prompts(
+        self, draft: Draft, others: Sequence[Executor], now_s: float, *, admitting: bool, most_tokens: int
+    ) -> None:
+        """Those that run go on before others start."""
+        left_tokens = _continue_prompts(draft, most_tokens)
+        if admitting:
+            self._start(draft, others, now_s, left_tokens)
+
+    def _start(self, draft: Draft, others: Sequence[Executor], now_s: float, most_tokens: int) -> None:
         """Start those whose turn it is, in order, until one does not fit: nobody is overtaken for being large."""
         running = draft.executor.running()
         places = min(self._config.max_running_requests, draft.executor.info.max_batch) - len(running)
         places = min(places, draft.free_slices)
-        if places <= 0 or not draft.budget.chunk(MIN_CHUNK_TOKENS, 0):
+        if places <= 0 or not draft.budget.chunk(min(most_tokens, LEAST_CHUNK_TOKENS), 0):
             return
         outlook_tokens = sum(lane.outlook_tokens() for lane in running)
         for request in self._candidates(draft.executor, others, now_s)[:places]:
             hint = draft.executor.hint_tokens(request)
-            known = request.known_tokens
-            chunk = draft.budget.chunk(known - (hint or 0), known if hint is None else hint)
+            wanted = min(request.known_tokens - (hint or 0), most_tokens)
+            chunk = draft.budget.chunk(wanted, request.known_tokens if hint is None else hint)
             reserved = _reservation(draft, request, outlook_tokens)
             if reserved is None or not chunk:
                 return
             lane = draft.start(self._claim(request, draft.executor), chunk, reserved)
             outlook_tokens += lane.outlook_tokens()
+            most_tokens -= chunk
 
     def _candidates(self, executor: Executor, others: Sequence[Executor], now_s: float) -> list[Request]:
         """Those that could start here, the next one first: known here or nowhere; failing these, known elsewhere."""
@@ -171,20 +183,13 @@ def _relieve(draft: Draft) -> None:
 
 def _is_short(running: Sequence[Lane], room_tokens: int) -> bool:
     """Whether they need more for their next slices than there is."""
-    wanted = (lane.growth_tokens(min(lane.remaining_tokens(), MIN_CHUNK_TOKENS)) for lane in running)
+    wanted = (lane.growth_tokens(min(lane.remaining_tokens(), LEAST_CHUNK_TOKENS)) for lane in running)
     return sum(wanted) > room_tokens
 
 
-def _continue_crowded_out(draft: Draft, running: Sequence[Lane]) -> None:
-    patient = draft.executor.next_seq - PATIENCE_PLANS
-    for lane in running:
-        if lane.served_seq < patient and lane.remaining_tokens() > 1:
-            _continue_prompt(draft, lane, MIN_CHUNK_TOKENS)
-
-
-def _decode(draft: Draft, running: Sequence[Lane]) -> None:
+def _decode(draft: Draft) -> None:
     """A token for each that has its prompt behind it; if time does not allow for all, those served longest ago."""
-    for lane in sorted(draft.unserved(running), key=lambda lane: lane.served_seq):
+    for lane in sorted(draft.unserved(), key=lambda lane: lane.served_seq):
         if lane.remaining_tokens() != 1 or lane.growth_tokens(1) > draft.room_tokens:
             continue
         if not draft.free_slices or not draft.budget.affords_token(lane.context_tokens()):
@@ -192,17 +197,17 @@ def _decode(draft: Draft, running: Sequence[Lane]) -> None:
         draft.decode(lane)
 
 
-def _continue_prompts(draft: Draft, running: Sequence[Lane]) -> None:
-    for lane in draft.unserved(running):
-        if lane.remaining_tokens() > 1:
-            _continue_prompt(draft, lane, lane.remaining_tokens())
-
-
-def _continue_prompt(draft: Draft, lane: Lane, most_tokens: int) -> None:
-    tokens = min(lane.remaining_tokens(), lane.tokens_within(draft.room_tokens), most_tokens)
-    chunk = draft.budget.chunk(tokens, lane.context_tokens())
-    if chunk and draft.free_slices:
-        draft.chunk(lane, chunk)
+def _continue_prompts(draft: Draft, most_tokens: int) -> int:
+    """A chunk for each that is behind with its prompt, the most senior first. Returns what is left of most_tokens."""
+    for lane in draft.unserved():
+        remaining = lane.remaining_tokens()
+        if remaining > 1 and draft.free_slices:
+            tokens = min(remaining, lane.tokens_within(draft.room_tokens), most_tokens)
+            chunk = draft.budget.chunk(tokens, lane.context_tokens())
+            if chunk:
+                draft.chunk(lane, chunk)
+                most_tokens -= chunk
+    return most_tokens
 
 
 def _reservation(draft: Draft, request: Request, outlook_tokens: int) -> int | None:

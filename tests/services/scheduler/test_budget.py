@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.scheduler.budget import FIRST_STEP_TOKENS, MIN_CHUNK_TOKENS, CostModel, StepBudget, Work
+from services.scheduler.budget import FIRST_STEP_TOKENS, SURE_CHUNK_TOKENS, CostModel, StepBudget, Work
 
 BUDGET_S = 0.25
 LIMIT_S = 0.3
@@ -32,7 +32,7 @@ def serve(model, machine, *, prompts=40, decodes=8):
             for lane in range(decodes):
                 if budget.affords_token(200 * lane):
                     budget.spend_token(200 * lane)
-            chunk = budget.chunk(length - done, done) or min(MIN_CHUNK_TOKENS, length - done)
+            chunk = budget.chunk(length - done, done) or min(SURE_CHUNK_TOKENS, length - done)
             budget.spend_chunk(chunk, done)
             done += chunk
             seconds = machine.seconds(budget.work)
@@ -54,7 +54,7 @@ def test_it_learns_what_steps_cost_and_uses_the_budget():
 @pytest.mark.parametrize("speed", [0.2, 1.0, 50.0])
 def test_from_the_first_step_on_nearly_none_is_too_long_on_slow_and_noisy_machines_alike(speed):
     steps = serve(CostModel(BUDGET_S), Machine(speed=speed, noise=0.15))
-    floor_s = (0.05 + MIN_CHUNK_TOKENS * 2.2e-3 + 8 * 3e-3 + 16 * 3300 * 1.5e-6) / speed  # the least that a step does
+    floor_s = (0.05 + SURE_CHUNK_TOKENS * 2.2e-3 + 8 * 3e-3 + 16 * 3300 * 1.5e-6) / speed  # the least that a step does
     late = [seconds for _, seconds in steps if seconds > max(LIMIT_S, floor_s)]
     assert len(late) <= 0.02 * len(steps)
 
@@ -110,16 +110,16 @@ def test_what_takes_no_time_or_does_nothing_teaches_nothing():
 def test_an_empty_step_always_affords_something():
     model = CostModel(1e-6)
     assert StepBudget(model, 1e-6, 512).affords_token(10_000)
-    assert StepBudget(model, 1e-6, 512).chunk(1000, 10_000) == MIN_CHUNK_TOKENS
+    assert StepBudget(model, 1e-6, 512).chunk(1000, 10_000) == SURE_CHUNK_TOKENS
     assert StepBudget(model, 1e-6, 512).chunk(3, 10_000) == 3
     assert StepBudget(model, 1e-6, 4).chunk(1000, 0) == 4
 
 
 def test_a_chunk_too_small_to_be_worth_it_is_left_out_unless_it_is_all_that_is_left():
     budget = StepBudget(CostModel(BUDGET_S), BUDGET_S, 20)
-    budget.spend_chunk(10, 0)
+    budget.spend_chunk(14, 0)
     assert budget.chunk(100, 0) == 0
-    assert budget.chunk(7, 0) == 7
+    assert budget.chunk(5, 0) == 5
 
 
 def test_the_cap_on_prompt_tokens_holds_whatever_time_allows():

@@ -3,7 +3,7 @@
 import pytest
 
 from services.scheduler import request
-from services.scheduler.budget import CostModel
+from services.scheduler.budget import SURE_CHUNK_TOKENS, CostModel
 from services.scheduler.planner import PATIENCE_PLANS
 from shared import wire
 from tests.services.scheduler.hub import DETOKENIZER, EXECUTOR, GATEWAY, Hub, submit
@@ -64,6 +64,8 @@ class SlowMachine(CostModel):
     def seconds(self, work):
         return 0.1 * work.tokens
 
+    most_seconds = seconds
+
     def trusts(self, work):
         return True
 
@@ -82,18 +84,23 @@ def test_decodes_that_do_not_all_fit_take_turns():
     assert [sum(lane in turn for turn in turns) for lane in range(4)] == [4, 4, 4, 4]
 
 
-def test_a_prompt_crowded_out_by_decodes_gets_its_turn():
+@pytest.mark.parametrize("late_runs", [True, False])
+def test_a_prompt_crowded_out_by_decodes_gets_a_little_now_and_then_whether_it_runs_or_waits(late_runs):
     hub = Hub().join_all()
-    for name, prompt in (("r1", PROMPT), ("r2", PROMPT), ("r3", PROMPT), ("late", LONG)):
-        hub.hear("tokenizer", submit(name, prompt=prompt, max_new_tokens=40))
-    while hub.core.progress().running < 4:
+    for name in ("r1", "r2", "r3"):
+        hub.hear("tokenizer", submit(name, prompt=PROMPT, max_new_tokens=40))
+    while hub.core.progress().running < 3:
         hub.step()
+    if late_runs:
+        hub.hear("tokenizer", submit("late", prompt=LONG)), hub.step()
     hub.core.executors[EXECUTOR].cost = SlowMachine(0.25)
-    plans(hub)
-    for _ in range(3 * PATIENCE_PLANS):
+    hub.hear("tokenizer", submit("late", prompt=LONG)), plans(hub)
+    for _ in range(4 * PATIENCE_PLANS):
         hub.step()
-    chunks = [max(slices(plan).values()) for plan in plans(hub)]
-    assert 2 <= sum(chunk > 1 for chunk in chunks) <= 3
+    sizes = [list(slices(plan).values()) for plan in plans(hub)]
+    assert 2 <= sum(max(plan) > 1 for plan in sizes) <= 4
+    assert max(max(plan) for plan in sizes) == SURE_CHUNK_TOKENS
+    assert all(len(plan) == (1 if max(plan) > 1 else 2) for plan in sizes), "the other plans are for decodes"
 
 
 # --- who starts ------------------------------------------------------------------------------------------------------

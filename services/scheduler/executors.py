@@ -43,10 +43,9 @@ class Executor:
         self.lanes: dict[int, Lane] = {}
         self.flights: deque[Flight] = deque()
         self.capacity = wire.Capacity(self.capacity_tokens, 0, 0)
-        self.cache = wire.CacheCounters()
         self.moves = False  # until a heartbeat has shown it: a link can be young and its step thread hang
         self.short = False  # it declined to continue a lane: its room is less than it seems
-        self.prompt_seq = 0  # the latest plan with a part of a prompt in it
+        self.crowded_plans = 0  # in a row, in which decodes have left no time for prompts
         self._next_seq = 1
         self._unused_numbers: list[int] = []
         self._next_number = 0
@@ -151,7 +150,7 @@ class Executor:
         if not self.flights or self.flights[0].seq != result.seq:
             return None
         flight = self.flights.popleft()
-        self.capacity, self.cache, self._moved_s = result.capacity, result.cache, now_s
+        self.capacity, self._moved_s = result.capacity, now_s
         work, outcomes = Work(), []
         for outcome in result.outcomes:
             lane = self.lanes.get(outcome.lane)

@@ -35,6 +35,8 @@ class Draft:
         self._lanes: list[Lane] = []
         self._slices: list[wire.Slice] = []
         self._reserved_tokens = 0
+        self._serves_prompts = False
+        self._crowds_out = False
 
     @property
     def free_slices(self) -> int:
@@ -44,6 +46,12 @@ class Draft:
         """Those that run and have no slice in this plan yet, the most senior first."""
         seq = self.executor.next_seq
         return [lane for lane in self.executor.running() if lane.served_seq < seq and not lane.held]
+
+    def time_for(self, tokens: int, context: int) -> int:
+        """How many of a prompt's next tokens there is time for."""
+        chunk = self.budget.chunk(tokens, context)
+        self._crowds_out |= tokens > 0 and not chunk
+        return chunk
 
     def preempt(self, lane: Lane) -> None:
         lane.preempt()
@@ -70,6 +78,8 @@ class Draft:
         """The plan, on its way; None if there is nothing to do."""
         if not (self._slices or self.admits or self.preempts or self.releases):
             return None
+        crowded = self._crowds_out and not self._serves_prompts
+        self.executor.crowded_plans = self.executor.crowded_plans + 1 if crowded else 0
         seq, relieves = self.executor.next_seq, bool(self.preempts or self.releases)
         self.executor.depart(Flight(seq, tuple(self._lanes), self._reserved_tokens, relieves, now_s))
         return wire.StepPlan(
@@ -78,7 +88,7 @@ class Draft:
 
     def _prompt_slice(self, lane: Lane, num_tokens: int, reserved_tokens: int) -> None:
         self.budget.spend_chunk(num_tokens, lane.context_tokens())
-        self.executor.prompt_seq = self.executor.next_seq
+        self._serves_prompts = True
         self._slice(lane, num_tokens, reserved_tokens)
 
     def _slice(self, lane: Lane, num_tokens: int, reserved_tokens: int) -> None:
@@ -107,7 +117,7 @@ class Planner:
         config = self._config
         draft = Draft(executor, StepBudget(executor.cost, config.step_budget_s, config.max_step_tokens))
         _relieve(draft)
-        if executor.next_seq - executor.prompt_seq > PATIENCE_PLANS:
+        if executor.crowded_plans >= PATIENCE_PLANS:
             self._serve_prompts(draft, others, now_s, admitting=admitting, most_tokens=SURE_CHUNK_TOKENS)
         _decode(draft)
         self._serve_prompts(draft, others, now_s, admitting=admitting, most_tokens=config.max_step_tokens)
@@ -128,13 +138,13 @@ class Planner:
         running = draft.executor.running()
         places = min(self._config.max_running_requests, draft.executor.info.max_batch) - len(running)
         places = min(places, draft.free_slices)
-        if places <= 0 or not draft.budget.chunk(min(most_tokens, LEAST_CHUNK_TOKENS), 0):
+        if places <= 0 or not draft.time_for(min(most_tokens, LEAST_CHUNK_TOKENS), 0):
             return
         outlook_tokens = sum(lane.outlook_tokens() for lane in running)
         for request in self._candidates(draft.executor, others, now_s)[:places]:
             hint = draft.executor.hint_tokens(request)
             wanted = min(request.known_tokens - (hint or 0), most_tokens)
-            chunk = draft.budget.chunk(wanted, request.known_tokens if hint is None else hint)
+            chunk = draft.time_for(wanted, request.known_tokens if hint is None else hint)
             reserved = _reservation(draft, request, outlook_tokens)
             if reserved is None or not chunk:
                 return
@@ -203,7 +213,7 @@ def _continue_prompts(draft: Draft, most_tokens: int) -> int:
         remaining = lane.remaining_tokens()
         if remaining > 1 and draft.free_slices:
             tokens = min(remaining, lane.tokens_within(draft.room_tokens), most_tokens)
-            chunk = draft.budget.chunk(tokens, lane.context_tokens())
+            chunk = draft.time_for(tokens, lane.context_tokens())
             if chunk:
                 draft.chunk(lane, chunk)
                 most_tokens -= chunk

@@ -103,6 +103,17 @@ def test_a_prompt_crowded_out_by_decodes_gets_a_little_now_and_then_whether_it_r
     assert all(len(plan) == (1 if max(plan) > 1 else 2) for plan in sizes), "the other plans are for decodes"
 
 
+def test_a_prompt_that_comes_after_long_decoding_gets_all_the_time_there_is():
+    hub = Hub().join_all()
+    hub.hear("tokenizer", submit("r1", prompt=PROMPT, max_new_tokens=40))
+    for _ in range(10):
+        hub.step()
+    plans(hub)
+    hub.hear("tokenizer", submit("r2", prompt=LONG))
+    hub.step()
+    assert max(slices(plans(hub)[-1]).values()) > SURE_CHUNK_TOKENS
+
+
 # --- who starts ------------------------------------------------------------------------------------------------------
 
 

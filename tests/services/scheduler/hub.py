@@ -8,9 +8,22 @@ from shared import wire
 from shared.config import SchedulerConfig
 from shared.link import Joined, Left, Received
 from tests.simulation.fake_executor import FakeExecutor
+from tests.simulation.tokens import expected_output
 
 GATEWAY, DETOKENIZER, EXECUTOR = "gateway", "detokenizer", "executor"
 HANG_TIMEOUT_S = 10.0
+
+
+def plain_prompt(max_new_tokens=4, length=3):
+    """One whose output does not end before its limit."""
+    for first in range(1000):
+        prompt = tuple(range(first, first + length))
+        if expected_output(prompt, max_new_tokens, stops_at_string=False)[1] == "length":
+            return prompt
+    raise AssertionError("the fake model always stops early")
+
+
+PROMPT = plain_prompt(max_new_tokens=40)
 
 
 def submit(request_id="r1", attempt=1, gateway=GATEWAY, prompt=(1, 2, 3), max_new_tokens=4, **fields) -> wire.Submit:

@@ -5,21 +5,8 @@ import pytest
 from services.scheduler.ledger import DELIVERY_S
 from services.scheduler.streams import LINGER_S
 from shared import wire
-from tests.services.scheduler.hub import DETOKENIZER, EXECUTOR, GATEWAY, HANG_TIMEOUT_S, Hub, submit
+from tests.services.scheduler.hub import DETOKENIZER, EXECUTOR, GATEWAY, HANG_TIMEOUT_S, PROMPT, Hub, submit
 from tests.simulation.tokens import EOS, expected_output, token_at
-
-
-def plain_prompt(max_new_tokens=4, length=3):
-    """One whose output does not end before its limit."""
-    for first in range(1000):
-        prompt = tuple(range(first, first + length))
-        if expected_output(prompt, max_new_tokens, stops_at_string=False)[1] == "length":
-            return prompt
-    raise AssertionError("the fake model always stops early")
-
-
-PROMPT = plain_prompt(max_new_tokens=40)
-
 
 # --- the ordinary course ---------------------------------------------------------------------------------------------
 

@@ -6,8 +6,7 @@ from services.scheduler import request
 from services.scheduler.budget import SURE_CHUNK_TOKENS, CostModel
 from services.scheduler.planner import PATIENCE_PLANS
 from shared import wire
-from tests.services.scheduler.hub import DETOKENIZER, EXECUTOR, GATEWAY, Hub, submit
-from tests.services.scheduler.test_core import PROMPT, plain_prompt
+from tests.services.scheduler.hub import DETOKENIZER, EXECUTOR, GATEWAY, PROMPT, Hub, plain_prompt, submit
 
 LONG = plain_prompt(max_new_tokens=40, length=60)
 

@@ -35,8 +35,8 @@ EXIT_ORPHANED = 79  # the supervisor is gone
 LIFELINE_VARIABLE = "SAPWOOD_LIFELINE"  # descriptor of a socket whose other end the supervisor holds
 READY, ALIVE = b"ready\n", b"alive\n"
 
-TICK_S = 0.1
-ALIVE_S = 0.5
+TICK_S = 0.2
+ALIVE_S = 1.0
 REFRESH_S = 3.0
 
 

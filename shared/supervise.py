@@ -135,8 +135,9 @@ class Supervisor:
             if READY in said:
                 limit_s = self._config.hang_timeout_s
                 self._log.info("process_ready", process=child.spec.name, restarts=child.restarts)
-            if child.state == "ready" or READY in said:
                 self._note(child, "ready")
+            elif child.state == "ready":
+                self._status_file(child).touch()
 
     def _kill(self, child: _Child, reason: str) -> None:
         self._log.error("process_killed", process=child.spec.name, reason=reason)
@@ -171,7 +172,10 @@ class Supervisor:
             "pid": child.process.pid if child.process else None,
             "restarts": child.restarts,
         }
-        path = self._status_dir / f"{child.spec.name}.json"
+        path = self._status_file(child)
         part = path.with_suffix(".part")
         part.write_text(json.dumps(status))
         part.replace(path)
+
+    def _status_file(self, child: _Child) -> Path:
+        return self._status_dir / f"{child.spec.name}.json"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import heapq
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,6 +19,7 @@ from services.scheduler.request import Request
 from shared import wire
 
 PLANS_IN_FLIGHT = 2
+RECENT_STEPS = 2048  # whose times are shown
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +51,7 @@ class Executor:
         self._unused_numbers: list[int] = []
         self._next_number = 0
         self._step_age_s = 0.0
+        self._recent_step_s: deque[float] = deque(maxlen=RECENT_STEPS)
         self._moved_s = now_s
 
     # --- room --------------------------------------------------------------------------------------------------------
@@ -162,6 +164,7 @@ class Executor:
         for lane in flight.lanes:
             lane.land(result.seq)
         self.cost.observe(work, result.times.total_s)
+        self._recent_step_s.append(result.times.total_s)
         return outcomes
 
     # --- progress ----------------------------------------------------------------------------------------------------
@@ -187,4 +190,11 @@ class Executor:
             "ahead": sum(1 for _ in self.ahead()),
             "plans_in_flight": len(self.flights),
             "last_seq": self._next_seq - 1 - len(self.flights),
+            "recent_step_s": _quantiles(self._recent_step_s),
         }
+
+
+def _quantiles(seconds: Collection[float]) -> dict[str, float]:
+    ordered = sorted(seconds)
+    shares = {"p50": 0.5, "p95": 0.95, "p99": 0.99, "max": 1.0}
+    return {name: ordered[int(share * (len(ordered) - 1))] for name, share in shares.items()} if ordered else {}

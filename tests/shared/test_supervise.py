@@ -17,7 +17,7 @@ from shared.config import SupervisorConfig
 from shared.service import EXIT_CONFIG
 from shared.supervise import ProcessSpec, Supervisor
 
-CONFIG = SupervisorConfig(start_timeout_s=20, hang_timeout_s=2, stop_timeout_s=1)
+CONFIG = SupervisorConfig(start_timeout_s=20, hang_timeout_s=3, stop_timeout_s=1)
 
 
 def spec(name, rank=0):

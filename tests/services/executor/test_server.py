@@ -290,7 +290,8 @@ async def test_tree_info_and_counters(hub: Hub) -> None:
     tree = (await hub.ask("tree")).payload
     assert (tree["nodes"], tree["cached_tokens"], tree["deepest_tokens"], tree["namespaces"]) == (1, 10, 10, 1)
     assert tree["largest"][0]["pins"] == 1
-    assert (await hub.ask("info")).payload["capacity_tokens"] == 200
+    info = (await hub.ask("info")).payload
+    assert (info["capacity_tokens"], info["integrity"]) == (200, "ok")
     counters = (await hub.ask("counters")).payload
-    assert (counters["miss_tokens"], counters["free_tokens"], counters["integrity"]) == (10, 190, "ok")
+    assert (counters["miss_tokens"], counters["free_tokens"]) == (10, 190)
     assert (await hub.ask("drain")).error is not None

@@ -15,9 +15,10 @@ import signal
 import socket
 import sys
 import threading
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import uvloop
 import zmq
@@ -25,7 +26,7 @@ import zmq
 from shared import config as configuration
 from shared import logging, wire
 from shared.config import Config, ConfigError
-from shared.link import new_identity
+from shared.link import DialledLink, OnEvent, new_identity
 from shared.transport import PlainTcpError, Transport, ZmqTransport
 
 EXIT_BROKEN = 70  # an invariant does not hold: start again
@@ -65,6 +66,31 @@ class Context:
     identity: str
     transport: Transport
     fail: Callable[[str], None]
+
+    def dial(
+        self,
+        endpoint: Literal["front", "hub"],
+        role: wire.Role,
+        accepts: Any,
+        on_event: OnEvent,
+        *,
+        progress: Callable[[], wire.Progress],
+        executor: wire.ExecutorInfo | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> DialledLink:
+        """A link to a bound side, under this process's identity. One that refuses this process ends it."""
+        return DialledLink(
+            self.transport,
+            self.config.endpoint(endpoint),
+            accepts,
+            on_event,
+            identity=self.identity,
+            hello=lambda: wire.Hello(role, wire.PROTOCOL, self.name, executor),
+            progress=progress,
+            on_refused=lambda reason: self.fail(f"refused by the {endpoint}: {reason}"),
+            silence_s=self.config.links.silence_s,
+            clock=clock,
+        )
 
 
 Build = Callable[[Context], Service]

@@ -6,13 +6,13 @@ no answer here, since the link then reports the peer as left.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import assert_never
 
 from services.detokenizer.core import Command, Core, Send
 from services.detokenizer.vocabulary import load_vocabulary
 from shared import logging, wire
-from shared.link import DialledLink, Joined, Left, LinkEvent, Received
+from shared.link import Joined, Left, LinkEvent, Received
 from shared.model_card import prepared_folder
 from shared.service import Context, Service
 
@@ -27,8 +27,10 @@ class DetokenizerService:
         self._context = context
         self._core = core
         self._log = logging.get()
-        self._front = self._link(context.config.endpoint("front"), wire.FrontToDetokenizer, self._on_front)
-        self._hub = self._link(context.config.endpoint("hub"), wire.HubToDetokenizer, self._on_hub)
+        self._front = context.dial(
+            "front", "detokenizer", wire.FrontToDetokenizer, self._on_front, progress=self.progress
+        )
+        self._hub = context.dial("hub", "detokenizer", wire.HubToDetokenizer, self._on_hub, progress=self.progress)
         self._batches = 0
 
     async def start(self) -> None:
@@ -51,19 +53,6 @@ class DetokenizerService:
             last_seq=self._batches,
             running=self._core.open_requests,
             peers={"gateway": len(self._front.peers), "scheduler": len(self._hub.peers)},
-        )
-
-    def _link(self, endpoint: str, accepts: object, on_event: Callable[[LinkEvent], None]) -> DialledLink:
-        return DialledLink(
-            self._context.transport,
-            endpoint,
-            accepts,
-            on_event,
-            identity=self._context.identity,
-            hello=lambda: wire.Hello("detokenizer", wire.PROTOCOL, self._context.name),
-            progress=self.progress,
-            on_refused=self._context.fail,
-            silence_s=self._context.config.links.silence_s,
         )
 
     def _on_front(self, event: LinkEvent) -> None:

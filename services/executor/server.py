@@ -49,17 +49,13 @@ class ExecutorService:
     async def start(self) -> None:
         """Load, then dial. Raises ConfigError if the configured model cannot be served."""
         info = await self._load()
-        config = self._context.config
-        self._link = DialledLink(
-            self._context.transport,
-            config.endpoint("hub"),
+        self._link = self._context.dial(
+            "hub",
+            "executor",
             wire.HubToExecutor,
             self._on_link,
-            identity=self._context.identity,
-            hello=lambda: wire.Hello("executor", wire.PROTOCOL, self._context.name, info),
             progress=self.progress,
-            on_refused=lambda reason: self._context.fail(f"the scheduler refuses this executor: {reason}"),
-            silence_s=config.links.silence_s,
+            executor=info,
             clock=self._clock,
         )
         self._log.info("loaded", **msgspec.structs.asdict(info))

@@ -39,7 +39,7 @@ from services.gateway.journal import Journal
 from services.gateway.stages import Stages
 from services.gateway.stream import Stream
 from shared import logging, wire
-from shared.link import BoundLink, DialledLink, Joined, Left, LinkEvent, Received
+from shared.link import BoundLink, Joined, Left, LinkEvent, Received
 from shared.service import Context
 
 ADMIN_SLACK_S = 1.5  # beyond what the scheduler is given: its own answer says more than ours
@@ -79,18 +79,7 @@ class Dispatcher:
             silence_s=config.links.silence_s,
             clock=clock,
         )
-        self._hub = DialledLink(
-            context.transport,
-            config.endpoint("hub"),
-            wire.HubToGateway,
-            self._on_hub,
-            identity=context.identity,
-            hello=lambda: wire.Hello("gateway", wire.PROTOCOL, context.name),
-            progress=self.progress,
-            on_refused=context.fail,
-            silence_s=config.links.silence_s,
-            clock=clock,
-        )
+        self._hub = context.dial("hub", "gateway", wire.HubToGateway, self._on_hub, progress=self.progress, clock=clock)
         self._tell(Tick(clock()))  # the journal's time begins
 
     # --- for the handlers ---------------------------------------------------------------------------------------------

@@ -11,14 +11,13 @@ import asyncio
 import contextlib
 import time
 from collections import deque
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import assert_never
 
 from services.tokenizer.codec import Codec
 from services.tokenizer.encode import Encoder
 from shared import logging, wire
-from shared.link import DialledLink, Joined, Left, LinkEvent, Received
+from shared.link import Joined, Left, LinkEvent, Received
 from shared.model_card import load_card, prepared_folder
 from shared.service import Context, Service
 
@@ -50,8 +49,8 @@ class TokenizerService:
         self._context = context
         self._encoder = encoder
         self._log = logging.get()
-        self._front = self._link(context.config.endpoint("front"), wire.FrontToTokenizer, self._on_front)
-        self._hub = self._link(context.config.endpoint("hub"), wire.HubToTokenizer, self._on_hub)
+        self._front = context.dial("front", "tokenizer", wire.FrontToTokenizer, self._on_front, progress=self.progress)
+        self._hub = context.dial("hub", "tokenizer", wire.HubToTokenizer, self._on_hub, progress=self.progress)
         self._visits: dict[str, int] = {}  # of each linked gateway: the present one, counted over all gateways
         self._visits_begun = 0
         self._jobs: asyncio.Queue[Job] = asyncio.Queue()
@@ -98,19 +97,6 @@ class TokenizerService:
         )
 
     # --- links -------------------------------------------------------------------------------------------------------
-
-    def _link(self, endpoint: str, accepts: object, on_event: Callable[[LinkEvent], None]) -> DialledLink:
-        return DialledLink(
-            self._context.transport,
-            endpoint,
-            accepts,
-            on_event,
-            identity=self._context.identity,
-            hello=lambda: wire.Hello("tokenizer", wire.PROTOCOL, self._context.name),
-            progress=self.progress,
-            on_refused=self._context.fail,
-            silence_s=self._context.config.links.silence_s,
-        )
 
     def _on_front(self, event: LinkEvent) -> None:
         match event:

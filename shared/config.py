@@ -36,6 +36,7 @@ class ModelConfig(Section, frozen=True):
     name: str | None = None  # what clients call it; by default the folder's or file's name
     cache_dir: str = "~/.cache/sapwood"  # where a GGUF file is converted to a model folder, once
     context_length: PositiveInt | None = None  # to serve less than the model's own limit
+    prepared: str | None = None  # the prepared folder; found out by the launcher
 
 
 class LinksConfig(Section, frozen=True):
@@ -92,7 +93,6 @@ class ExecutorConfig(Section, frozen=True):
     max_total_tokens: PositiveInt | None = None  # size of the KV pool; by default what mem_fraction_static leaves
     mem_fraction_static: Annotated[float, Meta(gt=0, lt=1)] = 0.85  # of device memory, for weights and KV pool together
     disable_radix_cache: bool = False
-    eviction_policy: Literal["lru"] = "lru"
     script: str | None = None  # for a scripted executor: the file that says what it emits
 
 
@@ -201,9 +201,17 @@ def _set(values: dict[str, Any], dotted: str, value: Any) -> None:
     *sections, last = dotted.split(".")
     for section in sections:
         struct = _known(struct, section, dotted)
-        values = values.setdefault(section, {})
+        values = _inner(values, section)
     _known(struct, last, dotted)
     values[last] = value
+
+
+def _inner(values: dict[str, Any], section: str) -> dict[str, Any]:
+    """The section's own values; a section that a file leaves empty has none."""
+    inner = values.get(section)
+    if not isinstance(inner, dict):
+        inner = values[section] = {}
+    return inner
 
 
 def _known(struct: Any, name: str, dotted: str) -> Any:

@@ -69,7 +69,10 @@ def overrides(arguments: argparse.Namespace) -> dict[str, Any]:
         key, equals, text = setting.partition("=")
         if not equals:
             raise ConfigError(f"--set {setting}: expected KEY=VALUE")
-        found[key] = yaml.safe_load(text)
+        try:
+            found[key] = yaml.safe_load(text)
+        except yaml.YAMLError as error:
+            raise ConfigError(f"--set {setting}: {error}") from error
     return found
 
 

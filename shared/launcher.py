@@ -64,8 +64,9 @@ def _dispatch(arguments: argparse.Namespace) -> int:
         _check_port(config)
     logging.configure("supervisor", level=config.logging.level, json_lines=config.logging.format == "json")
     with _run_directory(config) as config:
+        prepared = _prepare(_write_config(config))
+        config = msgspec.structs.replace(config, model=msgspec.structs.replace(config.model, prepared=prepared))
         config_file = _write_config(config)
-        _prepare(config_file)
         if arguments.command == "prepare":
             return 0
         if arguments.command == "run":
@@ -93,13 +94,15 @@ def _remove_stale_directories() -> None:
     """What supervisors that were killed could not remove themselves."""
     for folder in Path(tempfile.gettempdir()).glob("sapwood-*-*"):
         owner = folder.name.split("-")[1]
-        if owner.isdigit() and folder.stat().st_uid == os.getuid() and not Path(f"/proc/{owner}").exists():
-            shutil.rmtree(folder, ignore_errors=True)
+        with contextlib.suppress(FileNotFoundError):  # another launcher was faster
+            if owner.isdigit() and folder.stat().st_uid == os.getuid() and not Path(f"/proc/{owner}").exists():
+                shutil.rmtree(folder, ignore_errors=True)
 
 
 def _write_config(config: Config) -> Path:
     path = Path(config.run_dir) / "config.yaml"
-    path.touch(mode=0o600)
+    path.unlink(missing_ok=True)
+    path.touch(mode=0o600)  # there are keys in it
     path.write_bytes(configuration.dump(config))
     return path
 
@@ -109,10 +112,13 @@ def _python(module: str, *arguments: str) -> tuple[str, ...]:
     return (sys.executable, "-P", "-m", module, *arguments)
 
 
-def _prepare(config_file: Path) -> None:
+def _prepare(config_file: Path) -> str:
+    """The prepared folder."""
     command = _python("services.executor.model.prepare", "--config", str(config_file))
-    if subprocess.run(command, stdout=subprocess.DEVNULL).returncode != 0:
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True)
+    if done.returncode != 0:
         raise ConfigError("the model could not be prepared")
+    return done.stdout.strip()
 
 
 def _spec(service: str, name: str, config_file: Path, module: str | None = None) -> ProcessSpec:
@@ -131,6 +137,8 @@ def _all_specs(config: Config, config_file: Path) -> list[ProcessSpec]:
 
 
 def _check_port(config: Config) -> None:
+    if config.gateway.port == 0:
+        raise ConfigError("--port 0: name a port")
     family = socket.AF_INET6 if ":" in config.gateway.host else socket.AF_INET
     with socket.socket(family) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -177,8 +185,8 @@ async def _announce(config: Config) -> None:
 
 
 def _address(config: Config) -> str:
-    host = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(config.gateway.host, config.gateway.host)
-    return f"http://{host}:{config.gateway.port}"
+    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(config.gateway.host, config.gateway.host)
+    return f"http://[{host}]:{config.gateway.port}" if ":" in host else f"http://{host}:{config.gateway.port}"
 
 
 def _key_header(config: Config) -> str:

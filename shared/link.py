@@ -274,6 +274,13 @@ class DialledLink:
             for peer in list(self._by_remote):
                 self.send(peer, beat)
 
+    def drop(self, peer: str, reason: str) -> None:
+        """Give up what was said on this link so far, and say Hello anew."""
+        connection = self._by_remote.get(peer)
+        if connection is not None:
+            self._lose(connection, reason)
+            self._say_hello(connection)
+
     def close(self) -> None:
         for connection in self._connections.values():
             connection.socket.close()

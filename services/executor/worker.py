@@ -2,7 +2,8 @@
 
 Knows commands in and reports out. Does not know sockets or the event loop. While there is nothing to do it blocks.
 
-An epoch is the time between two resets, one grant of the scheduler: a report says in which it was made.
+An epoch is the time between two resets, one grant of the scheduler: a report says in which it was made. Where a plan
+of an epoch is missing, those behind it cannot be run: they are left alone until the next epoch.
 """
 
 from __future__ import annotations
@@ -19,7 +20,6 @@ import msgspec
 
 from services.executor.admin import answer, flush_timed_out
 from services.executor.assembly import Assembled
-from services.executor.slots import BrokenInvariant
 from services.executor.step import StepRunner
 from shared import wire
 
@@ -58,13 +58,22 @@ class Report:
 
 
 @dataclass(frozen=True, slots=True)
+class Gap:
+    """A plan of this epoch has been lost on the way. Lanes and tree are sound; the epoch cannot go on."""
+
+    epoch: int
+    due_seq: int
+    arrived_seq: int
+
+
+@dataclass(frozen=True, slots=True)
 class Died:
     """The thread is over. Nothing that it owned can be trusted."""
 
-    error: Exception
+    error: BaseException
 
 
-Event: TypeAlias = Loaded | Report | Died
+Event: TypeAlias = Loaded | Report | Gap | Died
 
 
 class Worker:
@@ -88,6 +97,7 @@ class Worker:
         self._flushes: dict[str, wire.Admin] = {}  # waiting for a moment of idleness
         self._epoch = 0
         self._next_seq: int | None = None  # any, at the start of an epoch
+        self._has_gap = False  # in the plans of this epoch
         self._progress = wire.Progress()
         self._step_start_s: float | None = None
         self._thread = threading.Thread(target=self._run, name="steps", daemon=True)
@@ -118,7 +128,7 @@ class Worker:
             assembled = self._assemble()
             self._emit(Loaded(assembled.info))
             self._work(assembled)
-        except Exception as error:
+        except BaseException as error:  # a panic of a Rust library is no Exception
             self._emit(Died(error))
 
     def _work(self, assembled: Assembled) -> None:
@@ -160,14 +170,18 @@ class Worker:
                 assembled.runner.reset()
                 self._plans.clear()
                 self._flushes.clear()
-                self._epoch, self._next_seq = epoch, None
+                self._epoch, self._next_seq, self._has_gap = epoch, None, False
                 self._note(0, assembled.runner)
             case unknown:
                 assert_never(unknown)
 
     def _queue(self, plan: wire.StepPlan) -> None:
+        if self._has_gap:
+            return
         if self._next_seq is not None and plan.seq != self._next_seq:
-            raise BrokenInvariant(f"plan {plan.seq} arrived where plan {self._next_seq} was due")
+            self._has_gap = True
+            self._emit(Gap(self._epoch, self._next_seq, plan.seq))
+            return
         self._next_seq = plan.seq + 1
         self._plans.append(plan)
 

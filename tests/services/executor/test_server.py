@@ -16,6 +16,7 @@ from services.executor.radix_cache import RadixCache
 from services.executor.server import ExecutorService
 from services.executor.slots import SlotAllocator
 from services.executor.step import StepRunner
+from services.executor.worker import Gap
 from shared import wire
 from shared.config import Config, ConfigError, LinksConfig
 from shared.link import BoundLink, Joined, Left, LinkEvent, Received
@@ -212,18 +213,31 @@ async def test_a_scheduler_that_left_leaves_no_lanes(hub: Hub) -> None:
     assert hub.executor.progress().waiting == 0
 
 
-async def test_a_gap_in_the_plans_ends_the_process(hub: Hub) -> None:
-    await hub.step()
+async def test_a_gap_in_the_plans_begins_a_new_grant_releases_the_lanes_and_keeps_the_tree(hub: Hub) -> None:
+    await hub.step(admits=(admit(0), admit(1)), slices=(wire.Slice(0, 10),))
     hub.seq += 1
-    hub.plan()
-    await hub.until(lambda: bool(hub.failures))
-    assert "plan 3 arrived where plan 2 was due" in hub.failures[0]
+    hub.plan(slices=(wire.Slice(0, 1),))
+    hub.plan(slices=(wire.Slice(0, 1),))
+    await hub.until(lambda: len(hub.joined) == 2)
+    hub.seq = 0
+    result = await hub.step(admits=(admit(0),))
+    assert (result.seq, result.outcomes) == (1, (wire.Outcome(0, 0, 9),))
+    assert result.capacity == wire.Capacity(190, 10, 0)
+    assert (hub.received, hub.failures, len(hub.joined)) == ([], [], 2)
+
+
+async def test_a_gap_of_an_old_grant_is_of_no_account(hub: Hub) -> None:
+    await hub.step()
+    hub.executor._on_event(Gap(epoch=0, due_seq=2, arrived_seq=3))
+    hub.executor.tick()
+    await hub.step()
+    assert len(hub.joined) == 1
 
 
 # --- loading ---------------------------------------------------------------------------------------------------------
 
 
-def failing(error: Exception) -> Callable[[], Assembled]:
+def failing(error: BaseException) -> Callable[[], Assembled]:
     def assemble() -> Assembled:
         raise error
 
@@ -244,6 +258,19 @@ async def test_any_other_fault_while_loading_ends_the_process_with_its_reason() 
     with pytest.raises(MemoryError):
         await hub.executor.start()
     assert hub.failures == ["the model could not be loaded: MemoryError: of 9 GiB"]
+
+
+class Panic(BaseException):
+    """As Rust libraries raise it."""
+
+
+async def test_a_panic_while_loading_ends_the_process_with_its_reason() -> None:
+    hub = Hub()
+    hub.executor = ExecutorService(hub.executor._context, failing(Panic("index out of bounds")))
+    with pytest.raises(Panic):
+        async with asyncio.timeout(10):
+            await hub.executor.start()
+    assert hub.failures == ["the model could not be loaded: Panic: index out of bounds"]
 
 
 async def test_a_refused_hello_ends_the_process(hub: Hub) -> None:

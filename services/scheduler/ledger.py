@@ -16,10 +16,18 @@ REMEMBER_REQUESTS = 20_000
 DELIVERY_S = 2.0  # what a detokenizer may take to deliver an ending
 
 
+class Place(NamedTuple):
+    """In the queue: a request keeps it over all its attempts."""
+
+    order: int  # of arrival
+    arrived_s: float
+
+
 class Ended(NamedTuple):
     attempt: int
     ended_s: float
     delivered: bool  # its ending went to the detokenizer
+    place: Place | None  # None if no attempt was ever taken in
 
 
 class Audited(NamedTuple):
@@ -41,19 +49,29 @@ class Ledger:
         request, ended = self.open.get(key), self._ended.get(key)
         return attempt <= max(request.attempt if request else 0, ended.attempt if ended else 0)
 
+    def place(self, key: Key) -> Place | None:
+        """Where an earlier attempt stood that is over."""
+        ended = self._ended.get(key)
+        return ended.place if ended is not None else None
+
     def add(self, request: Request) -> None:
         self.open[request.key] = request
 
     def end(self, request: Request, now_s: float, *, delivered: bool) -> None:
         del self.open[request.key]
-        self.bury(request.key, request.attempt, now_s, delivered=delivered)
+        place = Place(request.order, request.arrived_s)
+        self._remember(request.key, Ended(request.attempt, now_s, delivered, place))
 
-    def bury(self, key: Key, attempt: int, now_s: float, *, delivered: bool = False) -> None:
+    def bury(self, key: Key, attempt: int, now_s: float) -> None:
         """This attempt and all before it are over, also those that are still to arrive."""
+        self._remember(key, Ended(attempt, now_s, delivered=False, place=None))
+
+    def _remember(self, key: Key, ended: Ended) -> None:
         earlier = self._ended.pop(key, None)
-        if earlier is not None and earlier.attempt > attempt:
-            attempt, delivered = earlier.attempt, earlier.delivered
-        self._ended[key] = Ended(attempt, now_s, delivered)
+        if earlier is not None:
+            highest = max(ended, earlier, key=lambda candidate: candidate.attempt)
+            ended = highest._replace(ended_s=ended.ended_s, place=ended.place or earlier.place)
+        self._ended[key] = ended
         while len(self._ended) > REMEMBER_REQUESTS:
             self._ended.popitem(last=False)
 

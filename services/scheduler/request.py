@@ -20,7 +20,7 @@ class Request:
     """One attempt at a request. Without a lane it lies in the waiting queue."""
 
     submit: wire.Submit
-    order: int  # of arrival
+    order: int  # of arrival, that of its first attempt here
     arrived_s: float
     max_new_tokens: int  # as asked for, or less: what the executors have room for
     generated: list[int] = field(default_factory=list)  # by this attempt, behind the resumed ones

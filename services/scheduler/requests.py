@@ -16,7 +16,7 @@ from collections.abc import Mapping
 
 from services.scheduler import admission
 from services.scheduler.executors import Executor
-from services.scheduler.ledger import Ledger
+from services.scheduler.ledger import Ledger, Place
 from services.scheduler.outbox import Outbox
 from services.scheduler.request import Key, Request
 from services.scheduler.streams import Streams
@@ -68,12 +68,16 @@ class Requests:
             self.ledger.bury(key, attempt, self._now_s)
             self._outbox.send(submit.gateway, wire.Rejected(submit.request_id, attempt, accepted))
             return
-        self._arrivals += 1
-        request = Request(submit, self._arrivals, self._now_s, accepted)
+        order, arrived_s = self.ledger.place(key) or self._next_place()
+        request = Request(submit, order, arrived_s, accepted)
         self.ledger.add(request)
         self.waiting.add(request)
         answer = wire.Accepted(submit.request_id, attempt, submit.prompt_token_ids, accepted)
         self._outbox.send(submit.gateway, answer)
+
+    def _next_place(self) -> Place:
+        self._arrivals += 1
+        return Place(self._arrivals, self._now_s)
 
     def refit(self) -> None:
         """The executors have changed: clamp what waits to what they can finish, and fail what cannot be served."""

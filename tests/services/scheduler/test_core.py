@@ -255,6 +255,20 @@ def test_an_abort_of_an_older_attempt_does_not_touch_the_newer_one():
     assert hub.core.progress().running == 1
 
 
+def test_a_later_attempt_keeps_its_place_in_the_queue_and_the_time_that_it_has_waited():
+    hub = Hub(max_running_requests=1)
+    hub.join(GATEWAY)
+    for request_id in ("r1", "r2"):
+        hub.hear("tokenizer", submit(request_id, prompt=PROMPT))
+    arrived_s = hub.now_s
+    hub.tick(5)
+    hub.leave(GATEWAY), hub.join(GATEWAY)
+    for request_id in ("r3", "r2", "r1"):
+        hub.hear(GATEWAY, submit(request_id, attempt=1 if request_id == "r3" else 2, prompt=PROMPT))
+    waiting = [(request.submit.request_id, request.arrived_s) for request in hub.core.requests.waiting]
+    assert waiting == [("r1", arrived_s), ("r2", arrived_s), ("r3", arrived_s + 5)]
+
+
 def test_requests_of_two_gateways_with_one_name_are_two_requests():
     hub = Hub().join_all()
     hub.join("gateway-2")

@@ -21,6 +21,16 @@ def test_an_open_attempt_makes_itself_and_those_before_it_stale():
     assert [book.is_stale(KEY, attempt) for attempt in (1, 2, 3)] == [True, True, False]
 
 
+def test_a_place_outlives_whatever_is_buried_later():
+    book = Ledger()
+    request = Request(submit(), 7, 3.0, 4)
+    book.add(request)
+    book.end(request, 5.0, delivered=False)
+    book.bury(KEY, 2, 6.0)
+    assert book.place(KEY) == (7, 3.0)
+    assert book.place(("gateway", "r2")) is None
+
+
 def test_what_ended_long_ago_is_forgotten_and_what_ended_again_is_not():
     book = Ledger()
     for request_id in ("r1", "r2"):

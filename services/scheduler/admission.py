@@ -10,9 +10,9 @@ DEADLINE_EXCEEDED = wire.Error("the request did not end before its deadline", "d
 DRAINING = wire.Error("the server is shutting down", "shutting_down", status=503, retry_after_s=RETRY_AFTER_S)
 
 
-def refusal(submit: wire.Submit, *, waiting: int, max_waiting: int, draining: bool, now_s: float) -> wire.Error | None:
+def refusal(submit: wire.Submit, *, waiting: int, max_waiting: int, draining: bool, unix_s: float) -> wire.Error | None:
     """Why the request is not taken in. One that was before (attempt > 1) passes the queue's bound and draining."""
-    if submit.deadline_s is not None and submit.deadline_s <= now_s:
+    if submit.deadline_s is not None and submit.deadline_s <= unix_s:
         return DEADLINE_EXCEEDED
     if submit.attempt > 1:
         return None
@@ -24,10 +24,9 @@ def refusal(submit: wire.Submit, *, waiting: int, max_waiting: int, draining: bo
     return None
 
 
-def clamp(submit: wire.Submit, max_new_tokens: int, limit_tokens: int) -> int | wire.Error:
+def clamp(prompt_tokens: int, output_tokens: int, max_new_tokens: int, *, limit_tokens: int) -> int | wire.Error:
     """The output that leaves the request finishable if it runs alone, where one request may hold limit_tokens."""
-    prompt, resumed = len(submit.prompt_token_ids), len(submit.resume_token_ids)
-    if prompt >= limit_tokens or prompt + resumed > limit_tokens:
-        message = f"the prompt has {prompt} tokens, and there is room for {limit_tokens} in all"
+    if prompt_tokens >= limit_tokens or prompt_tokens + output_tokens > limit_tokens:
+        message = f"the prompt has {prompt_tokens} tokens, and there is room for {limit_tokens} in all"
         return wire.Error(message, "context_length_exceeded", param="prompt")
-    return min(max_new_tokens, limit_tokens - prompt)
+    return min(max_new_tokens, limit_tokens - prompt_tokens)

@@ -26,10 +26,10 @@ Inbound: TypeAlias = wire.HubFromGateway | wire.HubFromTokenizer | wire.HubFromD
 class Core:
     """Args:
     hang_timeout_s: an executor whose step takes longer is taken for lost.
-    now_s: Unix time, until the first tick.
+    now_s, unix_s: until the first tick.
     """
 
-    def __init__(self, config: SchedulerConfig, *, hang_timeout_s: float, now_s: float) -> None:
+    def __init__(self, config: SchedulerConfig, *, hang_timeout_s: float, now_s: float, unix_s: float) -> None:
         self.config = config
         self._hang_timeout_s = hang_timeout_s
         self._now_s = now_s
@@ -37,7 +37,7 @@ class Core:
         self._peers: dict[str, wire.Hello] = {}
         self._outbox = Outbox()
         self.executors: dict[str, Executor] = {}
-        self.requests = Requests(config, self.executors, self._outbox, now_s=now_s)
+        self.requests = Requests(config, self.executors, self._outbox, now_s=now_s, unix_s=unix_s)
         self._planner = Planner(config, self.requests.waiting)
         self._admin_calls = AdminCalls(self.figures)
 
@@ -50,8 +50,8 @@ class Core:
                 self._on_left(peer, reason)
             case Received(peer, message):
                 self._on_message(peer, message)
-            case Tick(now_s):
-                self._on_tick(now_s)
+            case Tick(now_s, unix_s):
+                self._on_tick(now_s, unix_s)
             case _:
                 assert_never(event)
         self._outbox.extend(self.requests.streams.flush())
@@ -94,6 +94,7 @@ class Core:
                 executor = self.executors.pop(peer, None)
                 if executor is not None:
                     self.requests.executor_left(executor)
+                    self.requests.refit()
             case "tokenizer" | "scheduler":
                 pass
             case _:
@@ -149,9 +150,9 @@ class Core:
             if not lane.ended:
                 self.requests.report(lane.request, outcome)
 
-    def _on_tick(self, now_s: float) -> None:
+    def _on_tick(self, now_s: float, unix_s: float) -> None:
         self._now_s = now_s
-        self.requests.tick(now_s)
+        self.requests.tick(now_s, unix_s)
         for executor in list(self.executors.values()):
             executor.release_held()
             if executor.is_stalled(now_s, self._hang_timeout_s):

@@ -11,9 +11,10 @@ from shared.link import Joined, Left, Received
 
 
 class Tick(msgspec.Struct, frozen=True):
-    """Time passes. Several a second; `now_s` is Unix time, as deadlines are."""
+    """Time passes. Several a second."""
 
-    now_s: float
+    now_s: float  # monotonic: all that is measured
+    unix_s: float  # what deadlines are given in; it may jump
 
 
 class Send(msgspec.Struct, frozen=True):

@@ -19,8 +19,8 @@ from services.scheduler.request import Request
 from shared import wire
 
 
-def whole_pages(tokens: int, page_size: int) -> int:
-    """Rounded up."""
+def pages_up(tokens: int, page_size: int) -> int:
+    """The tokens rounded up to whole pages."""
     return -(-tokens // page_size) * page_size
 
 
@@ -90,10 +90,10 @@ class Lane:
     def growth_tokens(self, num_tokens: int) -> int:
         """The most room that one more slice can take, in whole pages, wherever the cache made the lane start."""
         if not self.settled:
-            return whole_pages(num_tokens + self.page_size - 1, self.page_size)
+            return pages_up(num_tokens + self.page_size - 1, self.page_size)
         computed, known = self.belief()
         end = min(computed + num_tokens, known)
-        return whole_pages(end, self.page_size) - whole_pages(computed, self.page_size)
+        return pages_up(end, self.page_size) - pages_up(computed, self.page_size)
 
     def tokens_within(self, room_tokens: int) -> int:
         """The longest slice whose growth fits."""
@@ -101,14 +101,14 @@ class Lane:
         if not self.settled:
             return max(room - (self.page_size - 1), 0)
         computed = self.belief().computed_tokens
-        return whole_pages(computed, self.page_size) + room - computed
+        return pages_up(computed, self.page_size) + room - computed
 
     def outlook_tokens(self) -> int:
         """Room that it will want beyond the plans in flight: the rest of its prompt and some output."""
         computed, known = self.belief()
         end = max(known, self.request.likely_tokens)
         held = computed if self.settled else self.request.known_tokens
-        return max(whole_pages(end, self.page_size) - whole_pages(held, self.page_size), 0)
+        return max(pages_up(end, self.page_size) - pages_up(held, self.page_size), 0)
 
     def plan(self, seq: int, num_tokens: int) -> None:
         if self.started_seq is None:

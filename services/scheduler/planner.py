@@ -11,7 +11,7 @@ from itertools import chain
 from services.scheduler import policy
 from services.scheduler.budget import LEAST_CHUNK_TOKENS, SURE_CHUNK_TOKENS, StepBudget
 from services.scheduler.executors import Executor, Flight
-from services.scheduler.lane import Lane, whole_pages
+from services.scheduler.lane import Lane, pages_up
 from services.scheduler.request import Request
 from services.scheduler.waiting import WaitingQueue
 from shared import wire
@@ -229,8 +229,8 @@ def _reservation(draft: Draft, request: Request, outlook_tokens: int) -> int | N
     """
     executor = draft.executor
     page_size = executor.info.page_size
-    known = whole_pages(request.known_tokens, page_size)
-    grown = whole_pages(request.likely_tokens, page_size)
+    known = pages_up(request.known_tokens, page_size)
+    grown = pages_up(request.likely_tokens, page_size)
     spare = outlook_tokens + grown - known if executor.running_requests else 0
     if known + spare <= draft.room_tokens:
         return known

@@ -74,8 +74,8 @@ class Request:
         """Holds KV, or will by the plans in flight."""
         return self.lane is not None and self.lane.is_running
 
-    def is_overdue(self, now_s: float) -> bool:
-        return self.submit.deadline_s is not None and self.submit.deadline_s <= now_s
+    def is_overdue(self, unix_s: float) -> bool:
+        return self.submit.deadline_s is not None and self.submit.deadline_s <= unix_s
 
     def leave_lane(self) -> None:
         """The executor forgets it; the lane's number is released in the next plan."""

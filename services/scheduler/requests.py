@@ -28,16 +28,23 @@ from shared.config import SchedulerConfig
 class Requests:
     """Args:
     executors: those that are linked, by peer.
-    now_s: Unix time, until the first tick.
+    now_s, unix_s: until the first tick.
     """
 
     def __init__(
-        self, config: SchedulerConfig, executors: Mapping[str, Executor], outbox: Outbox, *, now_s: float
+        self,
+        config: SchedulerConfig,
+        executors: Mapping[str, Executor],
+        outbox: Outbox,
+        *,
+        now_s: float,
+        unix_s: float,
     ) -> None:
         self._config = config
         self._executors = executors
         self._outbox = outbox
         self._now_s = now_s
+        self._unix_s = unix_s  # for deadlines alone
         self._arrivals = 0
         self.draining = False
         self.waiting = WaitingQueue()
@@ -82,7 +89,7 @@ class Requests:
     def refit(self) -> None:
         """The executors have changed: clamp what waits to what they can finish, and fail what cannot be served."""
         for request in list(self.waiting):
-            clamped = self._clamp(request.submit, request.max_new_tokens)
+            clamped = self._clamp(request.prompt_tokens, request.output_tokens, request.max_new_tokens)
             if isinstance(clamped, wire.Error):
                 self._fail(request, clamped)
             else:
@@ -95,14 +102,17 @@ class Requests:
             waiting=self.waiting_count,
             max_waiting=self._config.max_queued_requests,
             draining=self.draining,
-            now_s=self._now_s,
+            unix_s=self._unix_s,
         )
-        return refused or self._clamp(submit, submit.max_new_tokens)
+        prompt_tokens, output_tokens = len(submit.prompt_token_ids), len(submit.resume_token_ids)
+        return refused or self._clamp(prompt_tokens, output_tokens, submit.max_new_tokens)
 
-    def _clamp(self, submit: wire.Submit, max_new_tokens: int) -> int | wire.Error:
+    def _clamp(self, prompt_tokens: int, output_tokens: int, max_new_tokens: int) -> int | wire.Error:
         """To what the roomiest executor can finish; as long as there is none, to nothing."""
         limits = [executor.request_tokens for executor in self._executors.values()]
-        return admission.clamp(submit, max_new_tokens, max(limits)) if limits else max_new_tokens
+        if not limits:
+            return max_new_tokens
+        return admission.clamp(prompt_tokens, output_tokens, max_new_tokens, limit_tokens=max(limits))
 
     # --- what befalls it ---------------------------------------------------------------------------------------------
 
@@ -146,9 +156,9 @@ class Requests:
         held: dict[Key, int] = {(gateway, entry.request_id): entry.attempt for entry in audit.open}
         self.streams.close(lambda key, attempt: key[0] == gateway and held.get(key) != attempt)
 
-    def tick(self, now_s: float) -> None:
-        self._now_s = now_s
-        for request in [request for request in self.ledger.open.values() if request.is_overdue(now_s)]:
+    def tick(self, now_s: float, unix_s: float) -> None:
+        self._now_s, self._unix_s = now_s, unix_s
+        for request in [request for request in self.ledger.open.values() if request.is_overdue(unix_s)]:
             self._fail(request, admission.DEADLINE_EXCEEDED)
         self.ledger.forget(now_s)
         self.streams.close_oldest(now_s)

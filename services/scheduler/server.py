@@ -16,38 +16,32 @@ from shared.service import Context
 
 class Scheduler:
     """Args:
-    clock: Unix time.
-    link_clock: monotonic time.
+    clock: monotonic time.
+    unix_clock: Unix time, for deadlines.
     """
 
     def __init__(
         self,
         context: Context,
         *,
-        clock: Callable[[], float] = time.time,
-        link_clock: Callable[[], float] = time.monotonic,
+        clock: Callable[[], float] = time.monotonic,
+        unix_clock: Callable[[], float] = time.time,
     ) -> None:
         config = context.config
         self._context = context
         self._clock = clock
-        self._link_clock = link_clock
+        self._unix_clock = unix_clock
         self._log = logging.get()
         self._events: deque[Event] = deque()
         self._is_handling = False
         self._hub: BoundLink | None = None
-        self.core = Core(config.scheduler, hang_timeout_s=config.supervisor.hang_timeout_s, now_s=clock())
+        self.core = Core(
+            config.scheduler, hang_timeout_s=config.supervisor.hang_timeout_s, now_s=clock(), unix_s=unix_clock()
+        )
 
     async def start(self) -> None:
-        config = self._context.config
-        self._hub = BoundLink(
-            self._context.transport,
-            config.endpoint("hub_bind"),
-            wire.HUB_ACCEPTS,
-            self._on_event,
-            identity=self._context.identity,
-            progress=self.core.progress,
-            silence_s=config.links.silence_s,
-            clock=self._link_clock,
+        self._hub = self._context.bind(
+            "hub_bind", wire.HUB_ACCEPTS, self._on_event, progress=self.core.progress, clock=self._clock
         )
 
     async def stop(self) -> None:
@@ -57,7 +51,7 @@ class Scheduler:
     def tick(self) -> None:
         if self._hub is not None:
             self._hub.tick()
-        self._on_event(Tick(self._clock()))
+        self._on_event(Tick(self._clock(), self._unix_clock()))
 
     async def refresh(self) -> None:
         """Nothing is dialled."""

@@ -174,6 +174,30 @@ def test_requests_that_waited_for_an_executor_are_fitted_to_the_one_that_comes()
     assert [admit.max_new_tokens for admit in first.admits] == [17]
 
 
+def test_requests_that_wait_are_fitted_to_the_executors_that_are_left():
+    hub = Hub(max_running_requests=1).join_all(capacity_tokens=1000)
+    hub.join_executor("executor-2", capacity_tokens=60)
+    running = [submit(f"r{number}", prompt=PROMPT, max_new_tokens=40) for number in range(2)]
+    for message in (*running, submit("large", prompt=60), submit("small", prompt=50, max_new_tokens=100)):
+        hub.hear("tokenizer", message)
+    hub.take(GATEWAY)
+    hub.leave(EXECUTOR)
+    refused = hub.take(GATEWAY, wire.Rejected)
+    assert [(answer.request_id, answer.error.code) for answer in refused] == [("large", "context_length_exceeded")]
+    hub.run()
+    last = [update for update in hub.updates() if update.request_id == "small"][-1]
+    assert last.finish_reason == "stop" or last.offset + len(last.token_ids) == 10
+
+
+def test_requests_wait_when_the_last_executor_leaves():
+    hub = Hub(max_running_requests=1).join_all(capacity_tokens=1000)
+    hub.hear("tokenizer", submit("r1", prompt=PROMPT)), hub.hear("tokenizer", submit("large", prompt=500))
+    hub.take(GATEWAY)
+    hub.leave(EXECUTOR)
+    assert hub.take(GATEWAY, wire.Rejected) == []
+    assert hub.core.progress().waiting == 1
+
+
 def test_a_draining_scheduler_refuses_the_new_and_finishes_the_old():
     hub = Hub().join_all()
     hub.hear("tokenizer", submit(prompt=PROMPT)), hub.take(GATEWAY)
@@ -191,7 +215,7 @@ def test_a_draining_scheduler_refuses_the_new_and_finishes_the_old():
 
 def test_a_deadline_that_has_passed_already_is_refused():
     hub = Hub().join_all()
-    hub.hear("tokenizer", submit(deadline_s=hub.now_s - 1))
+    hub.hear("tokenizer", submit(deadline_s=hub.unix_s - 1))
     error = rejection(hub)
     assert (error.status, error.code) == (504, "deadline_exceeded")
 
@@ -199,14 +223,14 @@ def test_a_deadline_that_has_passed_already_is_refused():
 def test_a_request_that_waits_beyond_its_deadline_is_rejected():
     hub = Hub()
     hub.join(GATEWAY)
-    hub.hear("tokenizer", submit(deadline_s=hub.now_s + 1)), hub.take(GATEWAY)
+    hub.hear("tokenizer", submit(deadline_s=hub.unix_s + 1)), hub.take(GATEWAY)
     hub.tick(1.1)
     assert rejection(hub).code == "deadline_exceeded"
 
 
 def test_a_request_that_runs_beyond_its_deadline_ends_its_stream_with_the_error():
     hub = Hub().join_all()
-    hub.hear("tokenizer", submit(prompt=PROMPT, deadline_s=hub.now_s + 1))
+    hub.hear("tokenizer", submit(prompt=PROMPT, deadline_s=hub.unix_s + 1))
     hub.step()
     hub.tick(1.1)
     assert hub.take(EXECUTOR, wire.Cancel) == [wire.Cancel((0,))]
@@ -429,6 +453,17 @@ def test_a_plan_or_result_that_got_lost_costs_the_executor_its_link():
     hub.tick(HANG_TIMEOUT_S - 1)
     assert hub.dropped == []
     hub.tick(2)
+    assert hub.dropped == [EXECUTOR]
+
+
+@pytest.mark.parametrize("jump_s", [-3600.0, 3600.0])
+def test_a_jump_of_the_wall_clock_is_no_stall_and_no_wait(jump_s):
+    hub = Hub(policy="lpm").join_all()
+    hub.hear("tokenizer", submit(prompt=PROMPT))
+    hub.unix_s += jump_s
+    hub.tick()
+    assert hub.dropped == []
+    hub.tick(HANG_TIMEOUT_S + 1)
     assert hub.dropped == [EXECUTOR]
 
 

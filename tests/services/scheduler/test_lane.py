@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.scheduler.lane import Lane, whole_pages
+from services.scheduler.lane import Lane, pages_up
 from services.scheduler.request import Request
 from shared import wire
 from tests.services.scheduler.hub import submit
@@ -88,8 +88,8 @@ def test_growth_is_exactly_what_the_slices_take(page_size, computed, more, sizes
     for seq, size in enumerate(sizes, start=2):
         reserved += settled.growth_tokens(size)
         settled.plan(seq, size)
-    held = whole_pages(computed, page_size)
-    assert held + reserved == whole_pages(settled.belief().computed_tokens, page_size)
+    held = pages_up(computed, page_size)
+    assert held + reserved == pages_up(settled.belief().computed_tokens, page_size)
 
 
 @pytest.mark.parametrize("page_size", [1, 4, 16])

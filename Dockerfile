@@ -30,4 +30,4 @@ USER sapwood
 EXPOSE 30000
 ENTRYPOINT ["sapwood"]
 CMD ["serve", "--host", "0.0.0.0"]
-HEALTHCHECK --interval=5s --timeout=5s --start-period=120s --retries=6 CMD ["sapwood", "health"]
+HEALTHCHECK --interval=30s --start-period=120s --timeout=5s CMD ["sapwood", "health"]

@@ -97,6 +97,10 @@ def test_little_room_and_much_work(tmp_path, requests, prompt_tokens, new_tokens
         assert small.metric("sapwood_kv_free_tokens") == room
 
 
+def test_the_server_is_ready_soon(server):
+    assert server.ready_after_s < 15
+
+
 def test_idle_processes_sleep(server):
     wait_until(lambda: pool_is_idle(server), 10, "idle before")
     time.sleep(1)

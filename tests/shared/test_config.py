@@ -1,4 +1,6 @@
+import msgspec
 import pytest
+import yaml
 
 from shared import config as configuration
 from shared.config import Config, ConfigError, load
@@ -8,8 +10,19 @@ def test_defaults_without_any_source():
     assert load() == Config()
 
 
-def test_the_shipped_file_states_the_defaults(repository):
-    assert load(repository / "configs" / "default.yaml") == Config()
+def test_the_shipped_file_states_every_key_with_its_default(repository):
+    file = repository / "configs" / "default.yaml"
+    stated = yaml.safe_load(file.read_text())
+    defaults = msgspec.to_builtins(Config())
+    del defaults["run_dir"]
+    assert {section: set(keys) for section, keys in stated.items()} == {s: set(keys) for s, keys in defaults.items()}
+    assert load(file) == Config()
+
+
+def test_an_empty_section_is_no_section(tmp_path):
+    file = tmp_path / "sapwood.yaml"
+    file.write_text("gateway:\n")
+    assert load(file, overrides={"gateway.port": 5}).gateway.port == 5
 
 
 def test_flags_win_over_environment_and_environment_over_the_file(tmp_path):

@@ -40,6 +40,7 @@ def test_every_flag_names_a_key_of_the_configuration():
         (["--tp", "2"], "tensor parallelism is not available"),
         (["--enable-flashinfer"], "--enable-flashinfer"),
         (["--set", "gateway.port"], "expected KEY=VALUE"),
+        (["--set", "gateway.port=["], "--set gateway.port="),
     ],
 )
 def test_what_cannot_be_had_is_refused(argv, message):

@@ -137,6 +137,14 @@ async def test_a_restarted_bound_side_resets_and_grants_anew():
     assert ABORT not in [getattr(e, "message", None) for e in pair.hub_events]
 
 
+async def test_a_dialler_that_drops_the_link_joins_afresh():
+    pair = await Pair().link()
+    pair.gateway.drop("hub", "a gap")
+    pair.transport.pump()
+    assert [type(e) for e in pair.without_beats(pair.gateway_events)] == [Joined, Left, Joined]
+    assert [type(e) for e in pair.without_beats(pair.hub_events)] == [Joined, Left, Joined]
+
+
 async def test_an_old_grant_is_not_in_force():
     pair = await Pair().link()
     stale = pair.transport.dial(HUB, b"other", lambda frames: None)

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -84,6 +85,40 @@ async def test_what_a_restart_would_not_cure_ends_it_all(tmp_path):
     async with supervised(tmp_path, "steady-1", "misconfigured-1") as supervisor:
         async with asyncio.timeout(20):
             assert await supervisor.fatal() == EXIT_CONFIG
+
+
+async def test_what_has_worked_before_is_tried_again(tmp_path, monkeypatch):
+    monkeypatch.setenv("SAMPLE_SERVICE_MARK", str(tmp_path / "mark"))
+    async with supervised(tmp_path, "forgetful-1") as supervisor:
+        await until(supervisor.all_ready)
+        os.kill(status(tmp_path, "forgetful-1")["pid"], signal.SIGKILL)
+        await until(lambda: status(tmp_path, "forgetful-1")["restarts"] >= 2)
+
+
+async def test_a_process_that_is_still_loading_stops_at_once(tmp_path):
+    async with supervised(tmp_path, "loading-1"):
+        await until(lambda: status(tmp_path, "loading-1")["pid"])
+        await asyncio.sleep(0.5)  # it has its signal handlers by then, or dies of the signal: both are at once
+        started_s = time.monotonic()
+    assert time.monotonic() - started_s < CONFIG.stop_timeout_s
+
+
+async def test_status_files_of_an_earlier_run_are_removed(tmp_path):
+    (tmp_path / "tokenizer-9.json").write_text("{}")
+    async with supervised(tmp_path, "steady-1") as supervisor:
+        await until(supervisor.all_ready)
+        assert [file.name for file in tmp_path.glob("*.json")] == ["steady-1.json"]
+
+
+async def test_without_a_place_for_status_files_processes_are_kept_all_the_same(tmp_path):
+    folder = tmp_path / "status"
+    async with supervised(folder, "steady-1") as supervisor:
+        await until(supervisor.all_ready)
+        pid = status(folder, "steady-1")["pid"]
+        shutil.rmtree(folder)
+        os.kill(pid, signal.SIGKILL)
+        await until(lambda: not supervisor.all_ready())
+        await until(supervisor.all_ready)
 
 
 async def test_who_does_not_stop_is_killed(tmp_path):

@@ -1,6 +1,11 @@
-"""A service that does nothing but what its first name part says: steady, hangs, broken, misconfigured, slow."""
+"""A service that does nothing but what its first name part says.
+
+steady · hangs · broken · misconfigured · slow (to stop) · loading (for ever) · forgetful (starts once)
+"""
 
 import asyncio
+import os
+from pathlib import Path
 
 from shared import wire
 from shared.config import ConfigError
@@ -14,6 +19,13 @@ class SampleService:
     async def start(self):
         if self.behaviour == "misconfigured":
             raise ConfigError("there is no such model")
+        if self.behaviour == "loading":
+            await asyncio.sleep(60)
+        if self.behaviour == "forgetful":
+            mark = Path(os.environ["SAMPLE_SERVICE_MARK"])
+            if mark.exists():
+                raise ConfigError("not enough memory")
+            mark.touch()
 
     async def stop(self):
         if self.behaviour == "slow":

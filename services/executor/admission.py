@@ -9,6 +9,8 @@ from dataclasses import dataclass
 
 from shared import wire
 
+INTERNAL = wire.Error("the executor failed on this request", "internal_error", status=500)
+
 
 @dataclass(frozen=True, slots=True)
 class Limits:
@@ -33,7 +35,3 @@ def refusal(admit: wire.Admit, limits: Limits) -> wire.Error | None:
             reason = f"token id {extreme} is outside the vocabulary of {limits.vocab_size}"
             return wire.Error(reason, "invalid_token_id", "prompt")
     return None
-
-
-def internal_error(reason: str) -> wire.Error:
-    return wire.Error(f"the request failed inside the executor: {reason}", "internal_error", status=500)

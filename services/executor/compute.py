@@ -87,6 +87,7 @@ def _compute_together(
 ) -> list[Computed | Failed]:
     start = watch.clock()
     logits = model.forward(flat_batch(chunks, model.device), pool.keys, pool.values)  # (rows, vocab_size)
+    _wait_for(logits)
     computed = watch.clock()
     scored = _score(chunks, logits)
     sampling = [chunk for chunk in chunks if chunk.samples]
@@ -97,6 +98,12 @@ def _compute_together(
     watch.forward_s += computed - start
     watch.sample_s += watch.clock() - computed
     return found
+
+
+def _wait_for(tensor: Tensor) -> None:
+    """Until its device has computed it: what comes next waits for it anyway, and the time belongs to this stage."""
+    if tensor.device.type == "cuda":
+        torch.cuda.synchronize(tensor.device)
 
 
 def _score(chunks: Sequence[Chunk], logits: Tensor) -> list[tuple[wire.TokenLogprob, ...]]:

@@ -72,14 +72,14 @@ def decide_capacity(
                 f"executor.max_total_tokens: {config.max_total_tokens} tokens need "
                 f"{_gib(config.max_total_tokens * token_bytes)}, and {_gib(available_bytes)} are available"
             )
-        return _whole_pages(config.max_total_tokens, config, "executor.max_total_tokens")
+        return _pages_down(config.max_total_tokens, config, "executor.max_total_tokens")
     pool_bytes = config.mem_fraction_static * (available_bytes + weight_bytes) - weight_bytes
     fitting = max(0, int(pool_bytes // token_bytes))
     tokens = min(fitting, max(CPU_TOKENS, max_model_len)) if on_cpu else fitting
-    return _whole_pages(tokens, config, "executor.mem_fraction_static")
+    return _pages_down(tokens, config, "executor.mem_fraction_static")
 
 
-def _whole_pages(tokens: int, config: ExecutorConfig, key: str) -> int:
+def _pages_down(tokens: int, config: ExecutorConfig, key: str) -> int:
     whole = tokens // config.page_size * config.page_size
     if not whole:
         raise ConfigError(f"{key}: room for {tokens} tokens is less than a page of {config.page_size}")

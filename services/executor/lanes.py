@@ -55,7 +55,7 @@ class Lane:
         room = self.prompt_tokens + max(admit.max_new_tokens, len(admit.resume_token_ids))
         self._tokens = np.empty(room, np.int64)
         self._tokens[: self.known] = admit.prompt_token_ids + admit.resume_token_ids
-        self._slots = np.empty(self._whole_pages(room + page_size - 1), np.int64)
+        self._slots = np.empty(self._pages_down(room + page_size - 1), np.int64)
 
     # --- what is known -----------------------------------------------------------------------------------------------
 
@@ -154,7 +154,7 @@ class Lane:
 
     def grow(self, cache: RadixCache, tokens: int) -> bool:
         """Take room for `tokens` more; False, with nothing changed, if there is none."""
-        missing = self._whole_pages(self.computed + tokens + self._page_size - 1) - self.allocated
+        missing = self._pages_down(self.computed + tokens + self._page_size - 1) - self.allocated
         if missing <= 0:
             return True
         taken = cache.allocate(missing, after=int(self._slots[self.allocated - 1]) if self.allocated else None)
@@ -167,13 +167,13 @@ class Lane:
     def commit(self, cache: RadixCache, tokens: int) -> None:
         """`tokens` more are computed: share what fills whole pages, with a boundary at the end of the prompt."""
         self.computed += tokens
-        prompt_end = self._whole_pages(self.prompt_tokens)
+        prompt_end = self._pages_down(self.prompt_tokens)
         if self.shared < prompt_end <= self.computed:
             self._share(cache, prompt_end)
             if self.node is not None and self.shared == prompt_end:
                 cache.seal(self.node)
-        if self.shared < self._whole_pages(self.computed):
-            self._share(cache, self._whole_pages(self.computed))
+        if self.shared < self._pages_down(self.computed):
+            self._share(cache, self._pages_down(self.computed))
 
     def let_go(self, cache: RadixCache) -> None:
         """Give up all KV; what is shared stays cached."""
@@ -192,5 +192,5 @@ class Lane:
         self._slots[self.shared : self.shared + len(held.slots)] = held.slots
         self.shared += len(held.slots)
 
-    def _whole_pages(self, tokens: int) -> int:
+    def _pages_down(self, tokens: int) -> int:
         return tokens // self._page_size * self._page_size

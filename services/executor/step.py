@@ -14,7 +14,7 @@ from itertools import islice
 
 import msgspec
 
-from services.executor.admission import Limits, internal_error, refusal
+from services.executor.admission import INTERNAL, Limits, refusal
 from services.executor.batch import Chunk
 from services.executor.compute import Computed, Failed, ForwardModel, Stopwatch, compute
 from services.executor.kv_pool import KvPool
@@ -151,7 +151,7 @@ class StepRunner:
         with self._isolated(number):
             error = refusal(admit, self._limits)
             if error is not None:
-                self._fail(number, error)
+                self._fail(number, error, reason=error.message)
                 return
             self._lanes[number] = Lane(admit, page_size=self._slots.page_size, eos_token_ids=self._eos_token_ids)
             self._wait(self._lanes[number])
@@ -176,7 +176,7 @@ class StepRunner:
         """Take over what was computed, share it, and see whether the request is over."""
         lane = chunk.lane
         if isinstance(result, Failed):
-            self._fail(lane.number, internal_error(result.reason))
+            self._fail(lane.number, INTERNAL, reason=result.reason)
             return
         with self._isolated(lane.number):
             lane.commit(self._cache, chunk.end - chunk.start)
@@ -261,13 +261,14 @@ class StepRunner:
         except BrokenInvariant:
             raise
         except Exception as fault:
-            self._fail(number, internal_error(f"{type(fault).__name__}: {fault}"))
+            self._fail(number, INTERNAL, reason=f"{type(fault).__name__}: {fault}")
             self.check_integrity()
 
-    def _fail(self, number: int, error: wire.Error) -> None:
+    def _fail(self, number: int, error: wire.Error, *, reason: str) -> None:
+        """The error goes to the client; the reason is for the log alone, and may be any exception's text."""
         lane = self._lanes.get(number)
         computed = 0 if lane is None else lane.computed
-        self._log.warning("request_failed", lane=number, code=error.code, reason=error.message)
+        self._log.warning("request_failed", lane=number, code=error.code, reason=reason)
         self._outcomes[number] = wire.Outcome(number, computed, 0, finish_reason="error", error=error)
         if lane is None:
             self._over.add(number)

@@ -17,6 +17,7 @@ from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalize
 from services.executor.model.gguf_file import GgufFile
 from services.executor.model.special_tokens import SpecialTokens, end_token_ids
 from shared.config import ConfigError
+from shared.model_card import TOKENIZER_FILE
 
 _CONTRACTION = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)"
 _REST = r" ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
@@ -73,7 +74,7 @@ SPLITTINGS = {
 def write_tokenizer(file: GgufFile, folder: Path) -> SpecialTokens:
     """Write `tokenizer.json` and say what the file says of its special tokens and its chat template."""
     tokenizer = build_tokenizer(file)
-    tokenizer.save(str(folder / "tokenizer.json"))
+    tokenizer.save(str(folder / TOKENIZER_FILE))
     bos_token_id: int | None = file.get("tokenizer.ggml.bos_token_id", None)
     eos_token_id: int = file.require("tokenizer.ggml.eos_token_id")
     return SpecialTokens(

@@ -14,6 +14,7 @@ from tokenizers import Tokenizer
 
 from services.executor.model.special_tokens import SpecialTokens, end_token_ids
 from shared.config import ConfigError
+from shared.model_card import TOKENIZER_FILE
 
 INDEX_FILE = "model.safetensors.index.json"
 
@@ -38,10 +39,10 @@ def take_weights(source: Path, target: Path) -> None:
 
 def take_tokenizer(source: Path, target: Path) -> SpecialTokens:
     """Copy tokenizer.json and read what the folder says of its special tokens and its chat template."""
-    if not (source / "tokenizer.json").exists():
-        raise ConfigError(f"{source} has no tokenizer.json; save the model's fast tokenizer there")
-    shutil.copyfile(source / "tokenizer.json", target / "tokenizer.json")
-    return _special_tokens(source, Tokenizer.from_file(str(source / "tokenizer.json")))
+    if not (source / TOKENIZER_FILE).exists():
+        raise ConfigError(f"{source} has no {TOKENIZER_FILE}; save the model's fast tokenizer there")
+    shutil.copyfile(source / TOKENIZER_FILE, target / TOKENIZER_FILE)
+    return _special_tokens(source, Tokenizer.from_file(str(source / TOKENIZER_FILE)))
 
 
 def _special_tokens(source: Path, tokenizer: Tokenizer) -> SpecialTokens:

@@ -23,6 +23,7 @@ from services.executor.model.config import ModelShape, read_shape
 from services.executor.model.special_tokens import SpecialTokens
 from shared.config import ConfigError, ModelConfig, load
 from shared.model_card import CARD_FILE, ModelCard, prepared_folder, source_path
+from shared.service import die_with_parent
 
 # the end of a GGUF file's name by convention, "Model-Q4_1.gguf": how it is stored, not what it is
 QUANTIZATION = re.compile(r"[.-](I?Q\d\w*|B?F16|F32)$", re.IGNORECASE)
@@ -46,6 +47,7 @@ def prepare(config: ModelConfig) -> Path:
 
 
 def main() -> None:
+    die_with_parent()  # the folder is for whoever started this
     parser = argparse.ArgumentParser(prog="prepare", description="Prepare the configured model and print its folder.")
     parser.add_argument("--config", type=Path, help="the configuration file (YAML)")
     arguments = parser.parse_args()

@@ -7,7 +7,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from structlog.testing import capture_logs
 
+from services.executor.admission import INTERNAL
 from services.executor.kv_pool import make_pool
 from services.executor.radix_cache import NoCache, RadixCache
 from services.executor.slots import BrokenInvariant, SlotAllocator
@@ -403,10 +405,10 @@ def test_a_fault_in_the_forward_pass_ends_the_request_that_caused_it() -> None:
     scheduler.model.poison = 62
     prompts = {lane: [*tokens(10, start=lane), 62 if lane == 3 else 1] for lane in range(6)}
     scheduler.step(admits=tuple(admit(lane, prompt, 4) for lane, prompt in prompts.items()))
-    outcomes = scheduler.slice(**{f"_{lane}": 20 for lane in prompts})
-    assert outcomes[3].finish_reason == "error"
-    assert outcomes[3].error is not None
-    assert "poisoned" in outcomes[3].error.message
+    with capture_logs() as logs:
+        outcomes = scheduler.slice(**{f"_{lane}": 20 for lane in prompts})
+    assert (outcomes[3].finish_reason, outcomes[3].error) == ("error", INTERNAL)
+    assert [(line["event"], "poisoned" in line["reason"]) for line in logs] == [("request_failed", True)]
     others = [lane for lane in prompts if lane != 3]
     scheduler.model.poison = None
     scheduler.finish(*others)
@@ -420,7 +422,7 @@ def test_a_fault_in_one_lane_ends_that_request(broken: str) -> None:
     scheduler.slice(_0=5, _1=5, _2=5)
     setattr(scheduler.runner._lanes[1], broken, object())
     outcomes = scheduler.slice(_0=20, _1=20, _2=20)
-    assert outcomes[1].finish_reason == "error"
+    assert (outcomes[1].finish_reason, outcomes[1].error) == ("error", INTERNAL)
     scheduler.finish(0, 2)
     assert [scheduler.output[lane] for lane in (0, 2)] == [continuation(tokens(10, start=lane), 4) for lane in (0, 2)]
 

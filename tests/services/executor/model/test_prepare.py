@@ -1,3 +1,5 @@
+import os
+import select
 import subprocess
 import sys
 import tempfile
@@ -118,6 +120,24 @@ def test_the_command_says_what_is_wrong_in_one_line(tmp_path, repository, monkey
     done = run(settings(tmp_path / "nowhere", tmp_path), tmp_path)
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr == f"sapwood: model.path: there is no {tmp_path / 'nowhere'}\n"
+
+
+def test_the_command_ends_with_whoever_started_it(tmp_path, repository):
+    """Its configuration is a pipe that nobody fills, so that it is under way for as long as it lives."""
+    pipe = tmp_path / "config.yaml"
+    os.mkfifo(pipe)
+    command = [sys.executable, "-m", "services.executor.model.prepare", "--config", str(pipe)]
+    code = "import subprocess, sys; subprocess.run(sys.argv[1:])"
+    launcher = subprocess.Popen([sys.executable, "-c", code, *command], cwd=repository)
+    with pipe.open("wb", buffering=0) as end:  # opened once the command reads it
+        poll = select.poll()
+        poll.register(end, select.POLLERR)
+        launcher.kill()
+        launcher.wait()
+        has_ended = bool(poll.poll(10_000))
+        if not has_ended:
+            end.write(b"a configuration that it refuses")
+    assert has_ended
 
 
 def test_needs_no_torch(repository):

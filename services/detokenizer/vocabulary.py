@@ -20,8 +20,7 @@ from typing import Any
 import msgspec
 
 from shared.config import ConfigError
-
-TOKENIZER_FILE = "tokenizer.json"
+from shared.model_card import TOKENIZER_FILE
 
 _Transform = Callable[[str | bytes], str | bytes]  # a token is text until a step turns it into bytes
 

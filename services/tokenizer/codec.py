@@ -13,10 +13,7 @@ from tokenizers import Tokenizer
 
 from services.tokenizer.templates import Piece
 from shared.config import ConfigError
-from shared.model_card import ModelCard
-
-TOKENIZER_FILE = "tokenizer.json"
-
+from shared.model_card import TOKENIZER_FILE, ModelCard
 
 Ids = tuple[int, ...]
 
@@ -66,11 +63,11 @@ class Codec:
 
     def encode_pieces(self, pieces: Sequence[Piece]) -> Ids:
         """A rendered conversation. Literal pieces never give special tokens."""
-        ids: Ids = ()
+        ids: list[int] = []
         for piece in pieces:
             encode = self._encode_literal if piece.literal else self._encode
-            ids += self._encode_inner(encode, piece.text) if ids else encode(piece.text)
-        return ids
+            ids.extend(self._encode_inner(encode, piece.text) if ids else encode(piece.text))
+        return tuple(ids)
 
     def decode(self, token_ids: Sequence[int], *, skip_special_tokens: bool) -> str:
         text: str = self._tokenizer.decode(token_ids, skip_special_tokens=skip_special_tokens)

@@ -97,7 +97,7 @@ class Encoder:
         tools, options = (request.tools, request.template_options) if request is not None else (None, {})
         try:
             pieces = self.template.render(messages, tools, options)
-            self._refuse_endless(sum(len(piece.text) for piece in pieces), "messages")
+            self._refuse_endless(sum(len(piece.text) for piece in pieces), "messages", at_least=len(pieces))
             return self.codec.encode_pieces(pieces)
         except TemplateFailed as error:
             raise _invalid(str(error), error.param) from error
@@ -136,9 +136,12 @@ class Encoder:
             raise self._too_long(f"has {len(prompt)} tokens", param)
         return room
 
-    def _refuse_endless(self, chars: int, param: str) -> None:
-        """Refuse unread what cannot fit: megabytes would take seconds and hundreds of megabytes to encode."""
-        at_least = chars // self.codec.longest_token_chars
+    def _refuse_endless(self, chars: int, param: str, *, at_least: int = 0) -> None:
+        """Refuse unread what cannot fit: megabytes would take seconds and hundreds of megabytes to encode.
+
+        `at_least`: so many tokens it has whatever their length, one for each piece.
+        """
+        at_least = max(at_least, chars // self.codec.longest_token_chars)
         if at_least > self.card.max_model_len:
             raise self._too_long(f"has at least {at_least} tokens", param)
 

@@ -156,7 +156,14 @@ def test_a_prompt_that_fills_the_context_is_refused_with_both_numbers(fields, pa
     assert f"has {tokens} tokens" in error.message if tokens else "tokens" in error.message
 
 
-@pytest.mark.parametrize("fields", [{"prompt": "b" * 10**6}, {"messages": chat("b" * 5 * 10**5, "c" * 5 * 10**5)}])
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"prompt": "b" * 10**6},
+        {"messages": chat("b" * 5 * 10**5, "c" * 5 * 10**5)},
+        {"messages": chat("<|im_end|>" * (LIMIT + 1))},  # short, but each one is a piece of its own
+    ],
+)
 def test_a_text_that_cannot_fit_is_refused_unread(fields, monkeypatch):
     tokenizer = byte_level()
     card = small_card(tokenizer, max_model_len=LIMIT)

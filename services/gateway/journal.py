@@ -154,6 +154,7 @@ class Journal:
 
     def _survey(self) -> list[Command]:
         self._quiet_until_s = {key: until_s for key, until_s in self._quiet_until_s.items() if until_s > self._now_s}
+        self._tokenizers.expire(taken_before_s=self._now_s - self._stall_timeout_s)
         commands: list[Command] = []
         for entry in list(self._open.values()):
             if self._now_s >= entry.expires_s:
@@ -264,7 +265,7 @@ class Journal:
             commands += self._submit(entry)
         while self._to_encode:
             entry = self._open[_first(self._to_encode)]
-            peer = self._tokenizers.take((entry.request_id, entry.attempt))
+            peer = self._tokenizers.take((entry.request_id, entry.attempt), self._now_s)
             if peer is None:
                 break
             del self._to_encode[entry.request_id]

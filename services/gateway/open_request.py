@@ -60,7 +60,7 @@ class OpenRequest:
         self.token_ids.extend(token_ids)
         self.text_length += len(text)
         self.progressed_s = now_s
-        self.has_output = True
+        self.has_output |= bool(update.token_ids)
         self.counts = self.counts or update.counts
         return Delta(text, token_ids, self.usage, update.logprobs[skip:])
 

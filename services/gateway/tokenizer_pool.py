@@ -11,7 +11,7 @@ EncodeKey = tuple[str, int]  # request_id, attempt
 class _Tokenizer:
     name: str
     credits: int = 0
-    encoding: set[EncodeKey] = field(default_factory=set)
+    encoding: dict[EncodeKey, float] = field(default_factory=dict)  # since when: each of them holds a credit
 
 
 class TokenizerPool:
@@ -32,18 +32,23 @@ class TokenizerPool:
         if peer in self._tokenizers:
             self._tokenizers[peer].credits = granted
 
-    def take(self, key: EncodeKey) -> str | None:
+    def take(self, key: EncodeKey, now_s: float) -> str | None:
         """The tokenizer that encodes this, one of its credits spent; None if there is no free credit."""
         for peer, tokenizer in self._tokenizers.items():
             if len(tokenizer.encoding) < tokenizer.credits:
-                tokenizer.encoding.add(key)
+                tokenizer.encoding[key] = now_s
                 self._tokenizers[peer] = self._tokenizers.pop(peer)
                 return peer
         return None
 
     def answered(self, peer: str, key: EncodeKey) -> None:
         if peer in self._tokenizers:
-            self._tokenizers[peer].encoding.discard(key)
+            self._tokenizers[peer].encoding.pop(key, None)
+
+    def expire(self, *, taken_before_s: float) -> None:
+        """Give back the credits of what was lost on its way to a tokenizer or back; an answer after all is ignored."""
+        for tokenizer in self._tokenizers.values():
+            tokenizer.encoding = {key: at_s for key, at_s in tokenizer.encoding.items() if at_s >= taken_before_s}
 
     def name(self, peer: str) -> str | None:
         tokenizer = self._tokenizers.get(peer)

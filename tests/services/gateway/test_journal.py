@@ -361,6 +361,23 @@ def test_an_encode_that_stalls_is_tried_elsewhere():
     assert [command.message.attempt for command in of_kind(commands, ToTokenizer)] == [2]
 
 
+def test_a_lost_encode_does_not_cost_a_credit_for_ever():
+    bench = Bench(tokenizer_credits=1, stall_timeout_s=10.0)
+    bench.open()
+    for attempt in (2, 3):
+        commands = bench.wait(11.0) + bench.wait(1.0)
+        assert [command.message.attempt for command in of_kind(commands, ToTokenizer)] == [attempt]
+
+
+def test_an_update_without_tokens_is_no_output_yet():
+    bench = Bench(stall_timeout_s=10.0)
+    bench.run()
+    bench.text(0, "", text_offset=0)
+    for seq in range(1, 4):
+        assert of_kind(bench.wait(8.0), Retrying) == []
+        bench.tell(HubProgressed(seq))
+
+
 # --- the client ------------------------------------------------------------------------------------------------------
 
 

@@ -3,6 +3,9 @@
 A small world of tokenizers, a scheduler with its executor, and detokenizers, whose messages lie in a bag until
 hypothesis delivers, repeats or drops them. The world keeps the rules of the wire (the highest attempt wins, audits are
 answered) and nothing else. At the end it stops failing, and then every request must come to its end.
+
+There are two such worlds. Where links are reliable, nothing may need the journal's stall timeout; where they also lose
+what goes to and from tokenizers, it must be enough.
 """
 
 from dataclasses import dataclass, field
@@ -61,11 +64,12 @@ class Run:
 class World:
     """`move` does one thing; `choice` decides whatever there is to choose in it."""
 
-    def __init__(self):
-        self.journal = Journal("gw", max_attempts=10_000, stall_timeout_s=1e9)  # no net below
+    def __init__(self, stall_timeout_s):
+        self.journal = Journal("gw", max_attempts=10_000, stall_timeout_s=stall_timeout_s)
         self.now_s = 0.0
         self.clients = {}
         self.tokenizers = {}  # alive: peer to what it has to encode
+        self.credits = {}
         self.names = 0
         self.hub = None
         self.runs = {}  # of the present scheduler
@@ -153,8 +157,9 @@ class World:
         self.names += 1
         peer = f"t{self.names}"
         self.tokenizers[peer] = []
+        self.credits[peer] = 1 + choice % 3
         self.tell(TokenizerJoined(peer, peer))
-        self.tell(TokenizerReady(peer, 1 + choice % 3))
+        self.tell(TokenizerReady(peer, self.credits[peer]))
 
     def tokenizer_dies(self, choice):
         """Perhaps after it has submitted, but before it said Encoded."""
@@ -173,6 +178,16 @@ class World:
             if self.hub and choice % 5:
                 self.at_hub(submit_of(message))
             self.bag.append(EncodedBy(peer, wire.Encoded(message.request_id, message.attempt)))
+
+    def encode_is_lost(self, choice):
+        peer = pick([peer for peer, work in self.tokenizers.items() if work], choice)
+        if peer is not None:
+            self.tokenizers[peer].pop(0)
+
+    def encoded_is_lost(self, choice):
+        answer = pick([event for event in self.bag if isinstance(event, EncodedBy)], choice)
+        if answer is not None:
+            self.bag.remove(answer)
 
     def scheduler_restarts(self, choice):
         """The old one's messages are void with its grant; its output may still be under way."""
@@ -206,7 +221,7 @@ class World:
         self.message_arrives(choice, reach=4)
 
     def output_is_lost(self, choice):
-        """Only output: links to peers that live are reliable, but a detokenizer may die with what it holds."""
+        """Even where links to peers that live are reliable: a detokenizer may die with what it holds."""
         update = pick([event for event in self.bag if isinstance(event, wire.TextUpdate)], choice)
         if update is not None:
             self.bag.remove(update)
@@ -231,8 +246,9 @@ class World:
 
     def calm_down(self):
         """Nothing fails any more: so all requests end, soon, and with the whole truth."""
-        self.tokenizer_joins(2)
-        for _ in range(40):
+        if not self.tokenizers:
+            self.tokenizer_joins(2)
+        for _ in range(40 + len(self.clients)):  # a tokenizer of one credit encodes one a second
             self.calm_second()
         for client in self.clients.values():
             (ending,) = client.endings
@@ -243,6 +259,15 @@ class World:
             else:
                 assert client.is_gone
         assert self.journal.open_requests == 0
+        self.check_credits()
+
+    def check_credits(self):
+        """All are free again, so that so many requests start at once."""
+        for _ in range(sum(self.credits[peer] for peer in self.tokenizers)):
+            self.open(0)
+        assert {peer: len(work) for peer, work in self.tokenizers.items()} == {
+            peer: self.credits[peer] for peer in self.tokenizers
+        }
 
     def calm_second(self):
         for peer, work in self.tokenizers.items():
@@ -277,12 +302,27 @@ MOVES = (
     *["message_overtakes", "output_is_lost", "output_is_repeated", "executor_loses", "time_passes"],
     *["client_leaves", "tokenizer_joins", "tokenizer_dies", "scheduler_restarts"],
 )
+LOSSY_MOVES = (*MOVES, "encode_is_lost", "encoded_is_lost")
+
+
+def histories(moves):
+    return st.lists(st.tuples(st.sampled_from(moves), st.integers(0, 1000)), min_size=50, max_size=250)
+
+
+def live_through(history, *, stall_timeout_s):
+    world = World(stall_timeout_s)
+    for name, choice in history:
+        world.move(name, choice)
+    world.calm_down()
 
 
 @settings(max_examples=150, deadline=None)
-@given(st.lists(st.tuples(st.sampled_from(MOVES), st.integers(0, 1000)), min_size=50, max_size=250))
-def test_every_client_gets_the_truth_once(moves):
-    world = World()
-    for name, choice in moves:
-        world.move(name, choice)
-    world.calm_down()
+@given(histories(MOVES))
+def test_every_client_gets_the_truth_once(history):
+    live_through(history, stall_timeout_s=1e9)  # no net below
+
+
+@settings(max_examples=100, deadline=None)
+@given(histories(LOSSY_MOVES))
+def test_also_when_messages_to_and_from_tokenizers_are_lost(history):
+    live_through(history, stall_timeout_s=10.0)

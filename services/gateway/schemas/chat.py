@@ -9,7 +9,7 @@ import msgspec
 
 from services.gateway.errors import InvalidRequest, within
 from services.gateway.generation import GenerateRequest
-from services.gateway.limits import namespace
+from services.gateway.limits import Limits, namespace
 from services.gateway.replies.chat import ChatReply
 from services.gateway.schemas.call import Call, Terms
 from services.gateway.schemas.decode import FieldRules, convert, decode_object
@@ -88,7 +88,7 @@ def read_chat(body: bytes, terms: Terms) -> Call:
     check_model(fields.model, terms.limits)
     options = stream_options(fields)
     request = GenerateRequest(
-        messages=_messages(fields.messages),
+        messages=_messages(fields.messages, terms.limits),
         sampling=to_sampling(
             fields,
             terms,
@@ -114,10 +114,24 @@ def _top_logprobs(fields: ChatFields, terms: Terms) -> int:
     return check_top_logprobs(fields.top_logprobs, "top_logprobs", terms.limits)
 
 
-def _messages(raw: list[Any]) -> tuple[wire.ChatMessage, ...]:
+def _messages(raw: list[Any], limits: Limits) -> tuple[wire.ChatMessage, ...]:
     if not raw:
         raise InvalidRequest("at least one message", "messages")
+    _refuse_endless(raw, limits)
     return tuple(_message(message, index) for index, message in enumerate(raw))
+
+
+def _refuse_endless(raw: list[Any], limits: Limits) -> None:
+    """Each message and each part is a token or more. Checked first: hundreds of thousands would hold up the loop."""
+    count = len(raw) if len(raw) > limits.max_model_len else sum(map(_count_parts, raw))
+    if count > limits.max_model_len:
+        problem = f"{count} messages or parts cannot fit into the context of {limits.max_model_len} tokens"
+        raise InvalidRequest(problem, "messages", "context_length_exceeded")
+
+
+def _count_parts(raw: Any) -> int:
+    content = raw.get("content") if isinstance(raw, dict) else None
+    return max(1, len(content)) if isinstance(content, list) else 1
 
 
 def _message(raw: Any, index: int) -> wire.ChatMessage:

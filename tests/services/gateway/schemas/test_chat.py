@@ -65,6 +65,30 @@ def test_bad_messages_are_refused_by_place(messages, param):
     assert (error.status, error.param) == (400, param)
 
 
+PART = {"type": "text", "text": ""}
+MOST = TERMS.limits.max_model_len
+
+
+@pytest.mark.parametrize(
+    "messages",
+    [
+        [HELLO] * (MOST + 1),
+        [None] * (MOST + 1),  # refused before any one of them is looked at
+        [{"role": "user", "content": [PART] * (MOST + 1)}],
+        [{"role": "user", "content": [PART] * (MOST // 2)}] * 3,
+    ],
+)
+def test_more_messages_and_parts_than_tokens_are_refused_uncounted(messages):
+    error = refusal(messages=messages)
+    assert (error.status, error.code, error.param) == (400, "context_length_exceeded", "messages")
+    assert str(MOST) in error.message
+
+
+def test_as_many_messages_and_parts_as_tokens_are_for_the_tokenizer_to_judge():
+    assert len(read(messages=[HELLO] * MOST).request.messages) == MOST
+    assert read(messages=[{"role": "user", "content": [PART] * MOST}]).request.messages
+
+
 @pytest.mark.parametrize(
     "fields",
     [

@@ -91,6 +91,7 @@ class OperationRoutes:
         )
 
     async def server_info(self, _request: web.Request) -> web.Response:
+        """Executors check their whole pool for it, between two steps."""
         answer = await self._ask("info", INFO_TIMEOUT_S)
         return json_response(
             {

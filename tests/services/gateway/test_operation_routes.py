@@ -167,6 +167,13 @@ async def test_a_key_is_a_namespace_and_no_admin(tmp_path, tiny_card):
         namespaces = [encode.namespace for encode in served.pipeline.encodes]
         assert len(set(namespaces)) == 3
         assert all(namespaces)
-        status, reply, _ = await served.post("/flush_cache", **key("sk-1"))
+
+
+@pytest.mark.parametrize(
+    ("method", "path"), [("post", "/flush_cache"), ("get", "/flush_cache"), ("get", "/server_info")]
+)
+async def test_what_every_stage_pays_for_needs_the_admin_key(tmp_path, tiny_card, method, path):
+    async with serving(tmp_path, tiny_card, api_keys=("sk-1",), admin_key="sk-root") as served:
+        status, reply, _ = await getattr(served, method)(path, **key("sk-1"))
         assert (status, reply["error"]["type"]) == (403, "permission_error")
-        assert (await served.post("/flush_cache", **key("sk-root")))[0] == 200
+        assert (await getattr(served, method)(path, **key("sk-root")))[0] == 200

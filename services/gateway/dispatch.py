@@ -39,7 +39,7 @@ from services.gateway.journal import Journal
 from services.gateway.stages import Stages
 from services.gateway.stream import Stream
 from shared import logging, wire
-from shared.link import BoundLink, Joined, Left, LinkEvent, Received
+from shared.link import Joined, Left, LinkEvent, Received
 from shared.service import Context
 
 ADMIN_SLACK_S = 1.5  # beyond what the scheduler is given: its own answer says more than ours
@@ -69,15 +69,8 @@ class Dispatcher:
         self._streams: dict[str, Stream] = {}
         self._finished_requests = 0
         self._calls: dict[str, asyncio.Future[wire.AdminReply]] = {}
-        self._front = BoundLink(
-            context.transport,
-            config.endpoint("front_bind"),
-            wire.FRONT_ACCEPTS,
-            self._on_front,
-            identity=context.identity,
-            progress=self.progress,
-            silence_s=config.links.silence_s,
-            clock=clock,
+        self._front = context.bind(
+            "front_bind", wire.FRONT_ACCEPTS, self._on_front, progress=self.progress, clock=clock
         )
         self._hub = context.dial("hub", "gateway", wire.HubToGateway, self._on_hub, progress=self.progress, clock=clock)
         self._tell(Tick(clock()))  # the journal's time begins

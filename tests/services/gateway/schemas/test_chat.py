@@ -78,7 +78,7 @@ MOST = TERMS.limits.max_model_len
         [{"role": "user", "content": [PART] * (MOST // 2)}] * 3,
     ],
 )
-def test_more_messages_and_parts_than_tokens_are_refused_uncounted(messages):
+def test_more_messages_and_parts_than_tokens_are_refused_unread(messages):
     error = refusal(messages=messages)
     assert (error.status, error.code, error.param) == (400, "context_length_exceeded", "messages")
     assert str(MOST) in error.message

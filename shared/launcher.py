@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
+import fcntl
 import json
 import os
 import shutil
@@ -77,10 +78,14 @@ def _dispatch(arguments: argparse.Namespace) -> int:
 
 @contextlib.contextmanager
 def _run_directory(config: Config) -> Iterator[Config]:
-    """The configuration with a run directory that exists, private to this user; a temporary one is removed after."""
+    """The configuration with a run directory that is ours alone; a temporary one is removed after."""
     if config.run_dir:
-        Path(config.run_dir).mkdir(parents=True, exist_ok=True, mode=0o700)
-        yield config
+        try:
+            Path(config.run_dir).mkdir(parents=True, exist_ok=True, mode=0o700)
+            with _locked(Path(config.run_dir)):
+                yield config
+        except OSError as error:
+            raise ConfigError(f"run_dir: {error}") from error
         return
     _remove_stale_directories()
     folder = tempfile.mkdtemp(prefix=f"sapwood-{os.getpid()}-")
@@ -88,6 +93,17 @@ def _run_directory(config: Config) -> Iterator[Config]:
         yield msgspec.structs.replace(config, run_dir=folder)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def _locked(run_dir: Path) -> Iterator[None]:
+    """Two deployments in one run directory would take each other's processes for their own."""
+    with (run_dir / "lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise ConfigError(f"run_dir: another sapwood uses {run_dir}") from error
+        yield
 
 
 def _remove_stale_directories() -> None:

@@ -14,6 +14,8 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 SURE_CHUNK_TOKENS = 16  # of a prompt, whatever the time, if the step has nothing else: less is all overhead
@@ -155,9 +157,20 @@ class StepBudget:
     def __init__(self, cost: CostModel, budget_s: float, max_prompt_tokens: int) -> None:
         self._cost = cost
         self._budget_s = budget_s
+        self._limit_s = budget_s
         self._prompt_tokens = max_prompt_tokens
         self._least_chunk = min(LEAST_CHUNK_TOKENS, max_prompt_tokens)
         self.work = Work()
+
+    @contextmanager
+    def part(self, share: float) -> Iterator[None]:
+        """Within the block, prompts may take no more than this share of what is left."""
+        spent_s = self._cost.most_seconds(self.work) if self.work.slices else 0.0
+        self._limit_s = spent_s + share * max(self._budget_s - spent_s, 0.0)
+        try:
+            yield
+        finally:
+            self._limit_s = self._budget_s
 
     def affords_token(self, context: int) -> bool:
         """A decode. The first one is always affordable; and the margin is for prompts, which can do with less."""
@@ -179,4 +192,4 @@ class StepBudget:
         self._prompt_tokens -= tokens
 
     def _affords(self, work: Work) -> bool:
-        return self._cost.trusts(work) and self._cost.most_seconds(work) <= self._budget_s
+        return self._cost.trusts(work) and self._cost.most_seconds(work) <= self._limit_s

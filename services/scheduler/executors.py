@@ -74,6 +74,10 @@ class Executor:
         lane = request.lane
         return lane.hint_tokens if lane is not None and lane.executor == self.peer else None
 
+    def uncached_tokens(self, request: Request) -> int:
+        """What of the request is still to be computed here, as far as it is known."""
+        return request.known_tokens - (self.hint_tokens(request) or 0)
+
     def pinned_prefix(self, request: Request) -> int:
         """How much of what the cache is said to hold for the request is pinned anyway, by a running one."""
         submit = request.submit

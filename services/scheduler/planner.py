@@ -19,6 +19,8 @@ from shared.config import SchedulerConfig
 
 AHEAD_REQUESTS = 128  # made known to an executor before their turn, so that their hints can order them
 ADMITS_IN_PLAN = 32  # so that no plan is long to read
+EXPRESS_FACTOR = 4  # who has so many times fewer prompt tokens left than another one does not wait for that one,
+EXPRESS_SHARE = 0.5  # but goes on beside it, in at most this share of each step
 PATIENCE_PLANS = 4  # prompts that decodes have crowded out of so many plans go before them, for a little
 
 
@@ -128,29 +130,54 @@ class Planner:
     def _serve_prompts(
         self, draft: Draft, others: Sequence[Executor], now_s: float, *, admitting: bool, most_tokens: int
     ) -> None:
-        """Those that run go on before others start."""
-        left_tokens = _continue_prompts(draft, most_tokens)
+        """Those that run go on before others start; but nobody waits for somebody else's long prompt."""
+        longest = max((lane.remaining_tokens() for lane in draft.unserved()), default=0)
+        express_tokens = longest // EXPRESS_FACTOR
+        if express_tokens:
+            with draft.budget.part(EXPRESS_SHARE):
+                most_tokens = _continue_prompts(draft, most_tokens, express_tokens)
+                if admitting:
+                    most_tokens = self._start(draft, others, now_s, most_tokens, express_tokens)
+        most_tokens = _continue_prompts(draft, most_tokens)
         if admitting:
-            self._start(draft, others, now_s, left_tokens)
+            self._start(draft, others, now_s, most_tokens)
 
-    def _start(self, draft: Draft, others: Sequence[Executor], now_s: float, most_tokens: int) -> None:
-        """Start those whose turn it is, in order, until one does not fit: nobody is overtaken for being large."""
+    def _start(
+        self,
+        draft: Draft,
+        others: Sequence[Executor],
+        now_s: float,
+        most_tokens: int,
+        longest: int | None = None,
+    ) -> int:
+        """Start those whose turn it is, in order, until one does not fit: nobody is overtaken for being large.
+
+        Args:
+            longest: only those that have no more prompt tokens to compute.
+
+        Returns:
+            What is left of most_tokens.
+        """
         running = draft.executor.running()
         places = min(self._config.max_running_requests, draft.executor.info.max_batch) - len(running)
         places = min(places, draft.free_slices)
         if places <= 0 or not draft.time_for(min(most_tokens, LEAST_CHUNK_TOKENS), 0):
-            return
+            return most_tokens
         outlook_tokens = sum(lane.outlook_tokens() for lane in running)
-        for request in self._candidates(draft.executor, others, now_s)[:places]:
+        candidates = self._candidates(draft.executor, others, now_s)
+        if longest is not None:
+            candidates = [request for request in candidates if draft.executor.uncached_tokens(request) <= longest]
+        for request in candidates[:places]:
             hint = draft.executor.hint_tokens(request)
-            wanted = min(request.known_tokens - (hint or 0), most_tokens)
+            wanted = min(draft.executor.uncached_tokens(request), most_tokens)
             chunk = draft.time_for(wanted, request.known_tokens if hint is None else hint)
             reserved = _reservation(draft, request, outlook_tokens)
             if reserved is None or not chunk:
-                return
+                break
             lane = draft.start(self._claim(request, draft.executor), chunk, reserved)
             outlook_tokens += lane.outlook_tokens()
             most_tokens -= chunk
+        return most_tokens
 
     def _candidates(self, executor: Executor, others: Sequence[Executor], now_s: float) -> list[Request]:
         """Those that could start here, the next one first: known here or nowhere; failing these, known elsewhere."""
@@ -207,11 +234,15 @@ def _decode(draft: Draft) -> None:
         draft.decode(lane)
 
 
-def _continue_prompts(draft: Draft, most_tokens: int) -> int:
-    """A chunk for each that is behind with its prompt, the most senior first. Returns what is left of most_tokens."""
+def _continue_prompts(draft: Draft, most_tokens: int, longest: int | None = None) -> int:
+    """A chunk for each that is behind with its prompt, the most senior first. Returns what is left of most_tokens.
+
+    Args:
+        longest: only for those that have no more prompt tokens left.
+    """
     for lane in draft.unserved():
         remaining = lane.remaining_tokens()
-        if remaining > 1 and draft.free_slices:
+        if remaining > 1 and draft.free_slices and (longest is None or remaining <= longest):
             tokens = min(remaining, lane.tokens_within(draft.room_tokens), most_tokens)
             chunk = draft.time_for(tokens, lane.context_tokens())
             if chunk:

@@ -1,5 +1,6 @@
 """The command line as a person meets it: what is wrong is said in one line, before any process starts."""
 
+import fcntl
 import os
 import socket
 import subprocess
@@ -63,6 +64,21 @@ def test_a_taken_port_is_named(taken_port):
     done = sapwood("serve", "--port", str(taken_port))
     assert done.returncode == CONFIG_EXIT
     assert f"cannot listen on 127.0.0.1:{taken_port}" in done.stderr
+
+
+def test_a_run_directory_in_use_is_refused(tmp_path):
+    with (tmp_path / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        done = sapwood("serve", "--run-dir", str(tmp_path))
+    assert done.returncode == CONFIG_EXIT
+    assert "another sapwood uses" in done.stderr
+
+
+def test_a_run_directory_that_cannot_be_made_is_one_clear_line():
+    done = sapwood("serve", "--run-dir", "/proc/x")
+    assert done.returncode == CONFIG_EXIT
+    assert "run_dir:" in done.stderr
+    assert "Traceback" not in done.stderr
 
 
 def test_health_without_processes(tmp_path):

@@ -140,3 +140,19 @@ def test_no_measurement_makes_a_cost_negative_or_work_free_of_order(samples):
     costs = [model.seconds(Work().plus(tokens, 100)) for tokens in (1, 10, 100, 500)]
     assert costs == sorted(costs)
     assert costs[0] >= 0
+
+
+class MillisecondATokenMachine(CostModel):
+    def most_seconds(self, work):
+        return 1e-3 * work.tokens
+
+    def trusts(self, work):
+        return True
+
+
+def test_a_part_is_a_share_of_what_is_left_and_ends_with_its_block():
+    budget = StepBudget(MillisecondATokenMachine(1.0), 1.0, 10_000)
+    budget.spend_chunk(200, 0)
+    with budget.part(0.5):
+        assert budget.chunk(1000, 0) == 400
+    assert budget.chunk(1000, 0) == 800

@@ -48,6 +48,24 @@ def test_a_long_prompt_is_a_run_of_chunks():
     assert [slices(plan)[0] for plan in plans(hub)] == [20, 20, 20, 1, 1]
 
 
+def test_a_short_prompt_does_not_wait_for_a_long_one():
+    hub = Hub(max_step_tokens=20).join_all()
+    hub.hear("tokenizer", submit("long", prompt=plain_prompt(max_new_tokens=40, length=200)))
+    hub.step(), plans(hub)
+    hub.hear("tokenizer", submit("short", prompt=plain_prompt(max_new_tokens=1, length=12)))
+    hub.step()
+    assert slices(plans(hub)[-1]) == {1: 12, 0: 8}
+
+
+def test_a_prompt_of_about_the_same_length_waits_its_turn():
+    hub = Hub(max_step_tokens=20).join_all()
+    hub.hear("tokenizer", submit("first", prompt=plain_prompt(max_new_tokens=40, length=200)))
+    hub.step(), plans(hub)
+    hub.hear("tokenizer", submit("second", prompt=plain_prompt(max_new_tokens=41, length=150)))
+    hub.step()
+    assert slices(plans(hub)[-1]) == {0: 20}
+
+
 def test_what_is_cached_is_not_paid_for_again():
     hub = Hub(max_step_tokens=20).join_all()
     hub.hear("tokenizer", submit("r1", prompt=LONG, max_new_tokens=1))

@@ -21,6 +21,7 @@ import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import TextIO
 
 import msgspec
 import uvloop
@@ -80,12 +81,8 @@ def _dispatch(arguments: argparse.Namespace) -> int:
 def _run_directory(config: Config) -> Iterator[Config]:
     """The configuration with a run directory that is ours alone; a temporary one is removed after."""
     if config.run_dir:
-        try:
-            Path(config.run_dir).mkdir(parents=True, exist_ok=True, mode=0o700)
-            with _locked(Path(config.run_dir)):
-                yield config
-        except OSError as error:
-            raise ConfigError(f"run_dir: {error}") from error
+        with _lock(Path(config.run_dir)):
+            yield config
         return
     _remove_stale_directories()
     folder = tempfile.mkdtemp(prefix=f"sapwood-{os.getpid()}-")
@@ -95,15 +92,17 @@ def _run_directory(config: Config) -> Iterator[Config]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-@contextlib.contextmanager
-def _locked(run_dir: Path) -> Iterator[None]:
-    """Two deployments in one run directory would take each other's processes for their own."""
-    with (run_dir / "lock").open("w") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            raise ConfigError(f"run_dir: another sapwood uses {run_dir}") from error
-        yield
+def _lock(run_dir: Path) -> TextIO:
+    """Make the run directory ours until the file returned is closed: two deployments in one would mix their processes."""
+    try:
+        run_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
+        lock = (run_dir / "lock").open("w")
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        raise ConfigError(f"run_dir: another sapwood uses {run_dir}") from error
+    except OSError as error:
+        raise ConfigError(f"run_dir: {error}") from error
+    return lock
 
 
 def _remove_stale_directories() -> None:

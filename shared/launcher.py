@@ -29,7 +29,7 @@ import uvloop
 from shared import config as configuration
 from shared import flags, logging
 from shared.config import Config, ConfigError
-from shared.model_card import load_card, prepared_folder, source_path
+from shared.model_card import load_card, source_path
 from shared.service import EXIT_CONFIG
 from shared.supervise import ProcessSpec, Supervisor
 
@@ -93,7 +93,7 @@ def _run_directory(config: Config) -> Iterator[Config]:
 
 
 def _lock(run_dir: Path) -> TextIO:
-    """Make the run directory ours until the file returned is closed: two deployments in one would mix their processes."""
+    """Make the run directory ours until the file returned is closed: two deployments in one would mix up."""
     try:
         run_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
         lock = (run_dir / "lock").open("w")
@@ -187,7 +187,7 @@ async def _announce(config: Config) -> None:
     started_s = time.monotonic()
     while not await _answers(config, "/ready"):  # noqa: ASYNC110 - another process knows, no event of ours
         await asyncio.sleep(READY_POLL_S)
-    card = load_card(prepared_folder(config.model))
+    card = load_card(config.model)
     address = _address(config)
     body = json.dumps(
         {"model": card.model_id, "messages": [{"role": "user", "content": "What is the capital of France?"}]}

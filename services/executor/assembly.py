@@ -35,7 +35,7 @@ def assemble(config: Config) -> Assembled:
     torch.set_num_threads(settings.threads or usable_cores())
     device, dtype = _device(settings), getattr(torch, settings.dtype)
     folder = prepared_folder(config.model)
-    card = load_card(folder)
+    card = load_card(config.model)
     model = load_model(folder, attention=_attention(settings), device=device, dtype=dtype)
     capacity = decide_capacity(
         settings,

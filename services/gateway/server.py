@@ -11,7 +11,7 @@ from services.gateway.dispatch import Dispatcher
 from services.gateway.limits import Keyring
 from shared import wire
 from shared.config import ConfigError
-from shared.model_card import load_card, prepared_folder
+from shared.model_card import load_card
 from shared.service import Context
 
 BACKLOG = 1024
@@ -26,7 +26,7 @@ class Gateway:
         self._runner: web.AppRunner
 
     async def start(self) -> None:
-        card = load_card(prepared_folder(self._context.config.model))
+        card = load_card(self._context.config.model)
         keys = Keyring.of(self._config)
         self._dispatcher = Dispatcher(self._context)
         self._runner = web.AppRunner(

@@ -40,7 +40,7 @@ Answer = wire.Submit | wire.EncodeFailed | wire.TextReply
 def build(context: Context) -> Service:
     """Raises ConfigError if the model is not prepared or its tokenizer or template cannot be used."""
     folder = prepared_folder(context.config.model)
-    card = load_card(folder)
+    card = load_card(context.config.model)
     return TokenizerService(context, Encoder.of(card, Codec.load(folder, card)))
 
 

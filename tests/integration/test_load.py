@@ -41,6 +41,7 @@ def run_concurrently(deployment, count, longest, tokens):
             assert whole["text"] == final["text"]
         else:
             different.append(len(prompt))
+    print(f"{count} streams: {len(different)} differ from the lone run, prompts of {different} tokens")
     return different
 
 

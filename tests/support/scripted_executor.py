@@ -23,7 +23,7 @@ from msgspec import Meta
 from shared import wire
 from shared.config import Config, ConfigError
 from shared.link import DialledLink, Joined, Left, LinkEvent, Received
-from shared.model_card import ModelCard, load_card, prepared_folder
+from shared.model_card import ModelCard, load_card
 from shared.service import Context, Service, main
 
 DEFAULT_CAPACITY_TOKENS = 100_000
@@ -313,7 +313,7 @@ def _logprobs(token_ids: Sequence[int], lane: _Lane) -> tuple[wire.TokenLogprob,
 
 
 def build(context: Context) -> Service:
-    card = load_card(prepared_folder(context.config.model))
+    card = load_card(context.config.model)
     return ScriptedExecutorService(context, card, load_rules(context.config.executor.script))
 
 

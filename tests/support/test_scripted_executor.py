@@ -407,7 +407,7 @@ async def test_it_is_a_process_on_the_wire(tmp_path):
         try:
             joined = await asyncio.wait_for(events.get(), 30)
             assert isinstance(joined, Joined)
-            card = load_card(prepared_folder(model))
+            card = load_card(model)
             assert joined.hello.executor == wire.ExecutorInfo("small", 500, 1, executor.max_batch, card.max_model_len)
             hub.send(joined.peer, wire.StepPlan(1, (admit(),), slices(1)))
             while not isinstance(result := await asyncio.wait_for(events.get(), 30), Received) or not isinstance(

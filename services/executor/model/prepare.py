@@ -22,7 +22,7 @@ from services.executor.model import hugging_face
 from services.executor.model.config import ModelShape, read_shape
 from services.executor.model.special_tokens import SpecialTokens
 from shared.config import ConfigError, ModelConfig, load
-from shared.model_card import CARD_FILE, ModelCard, prepared_folder, source_path
+from shared.model_card import CARD_FILE, ModelCard, load_card, prepared_folder, source_path
 from shared.service import die_with_parent
 
 # the end of a GGUF file's name by convention, "Model-Q4_1.gguf": how it is stored, not what it is
@@ -36,14 +36,17 @@ def prepare(config: ModelConfig) -> Path:
         ConfigError: there is no such model, or it is not one that can be served; the message says why.
     """
     folder = prepared_folder(config)
-    if folder.exists():
-        return folder
-    source = source_path(config)
+    if not folder.exists():
+        _make(source_path(config), folder)
+    load_card(config)  # raises if it does not suit the rest of the configuration
+    return folder
+
+
+def _make(source: Path, folder: Path) -> None:
     with _building(folder) as building:
         special = _from_folder(source, building) if source.is_dir() else _from_gguf(source, building)
-        card = _card(config, source, read_shape(building), special)
+        card = _card(source, read_shape(building), special)
         (building / CARD_FILE).write_bytes(msgspec.json.format(msgspec.json.encode(card), indent=2))
-    return folder
 
 
 def main() -> None:
@@ -77,13 +80,11 @@ def _from_gguf(source: Path, building: Path) -> SpecialTokens:
     return special
 
 
-def _card(config: ModelConfig, source: Path, shape: ModelShape, special: SpecialTokens) -> ModelCard:
-    if config.context_length is not None and config.context_length > shape.max_position:
-        raise ConfigError(f"model.context_length: {config.context_length} is over the model's {shape.max_position}")
+def _card(source: Path, shape: ModelShape, special: SpecialTokens) -> ModelCard:
     return ModelCard(
-        model_id=config.name or (source.name if source.is_dir() else QUANTIZATION.sub("", source.stem)),
+        model_id=source.name if source.is_dir() else QUANTIZATION.sub("", source.stem),
         architecture=shape.architecture,
-        max_model_len=config.context_length or shape.max_position,
+        max_model_len=shape.max_position,
         vocab_size=shape.vocab_size,
         source=str(source),
         **msgspec.structs.asdict(special),

@@ -5,6 +5,7 @@ import pytest
 from services.tokenizer.codec import Codec
 from services.tokenizer.encode import Encoder
 from shared import wire
+from shared.config import ModelConfig
 from shared.model_card import load_card
 from tests.support.bundled import bundled_folder
 from tests.support.prompts import PROMPTS
@@ -17,8 +18,9 @@ TALKS = (
 
 @pytest.fixture(scope="module")
 def encoder():
-    card = load_card(bundled_folder())
-    return Encoder.of(card, Codec.load(bundled_folder(), card))
+    folder = bundled_folder()
+    card = load_card(ModelConfig())
+    return Encoder.of(card, Codec.load(folder, card))
 
 
 @pytest.fixture(scope="module")

@@ -104,7 +104,7 @@ def by_the_rules(folder):
 
 
 def test_the_card(folder):
-    card = load_card(folder)
+    card = load_card(ModelConfig(prepared=str(folder)))
     assert (card.architecture, card.max_model_len, card.vocab_size) == ("llama", 8192, 49152)
     assert (card.eos_token_ids, card.bos_token_id, card.add_bos) == ((0, 2), 1, False)
     assert "<|im_start|>" in card.chat_template

@@ -48,14 +48,18 @@ def test_a_gguf_file_computes_what_its_folder_does(tmp_path, architecture):
 
 
 def test_writes_the_card(tmp_path, folder):
-    card = load_card(prepare(settings(folder, tmp_path)))
+    config = settings(folder, tmp_path)
+    prepare(config)
+    card = load_card(config)
     assert (card.model_id, card.architecture, card.source) == ("model", "llama", str(folder))
     assert (card.max_model_len, card.vocab_size) == (1024, 320)
     assert (card.eos_token_ids, card.bos_token_id, card.add_bos) == ((0, 2), 1, False)
 
 
 def test_the_configuration_names_the_model_and_shortens_its_context(tmp_path, folder):
-    card = load_card(prepare(settings(folder, tmp_path, name="tiny", context_length=100)))
+    config = settings(folder, tmp_path, name="tiny", context_length=100)
+    assert prepare(config) == prepare(settings(folder, tmp_path)), "one copy of the weights serves any name and limit"
+    card = load_card(config)
     assert (card.model_id, card.max_model_len) == ("tiny", 100)
 
 
@@ -98,7 +102,7 @@ def test_several_processes_may_prepare_at_once(tmp_path, folder):
         found = list(processes.map(prepare, [config] * 8))
     assert set(found) == {prepared_folder(config)}
     assert [path.name for path in (tmp_path / "cache" / "models").iterdir()] == [found[0].name]
-    load_card(found[0])
+    load_card(config)
 
 
 def run(config, tmp_path):

@@ -1,7 +1,10 @@
 from pathlib import Path
 
 import pytest
+from tokenizers import Tokenizer
 
+from shared.model_card import TOKENIZER_FILE
+from tests.support.bundled import bundled_folder
 from tests.support.deployment import deployed
 
 
@@ -14,7 +17,8 @@ def pytest_collection_modifyitems(items):
 
 @pytest.fixture(scope="session")
 def server(tmp_path_factory):
-    """The bundled model with two tokenizers, shared by all tests that do not harm it."""
+    """The bundled model with two tokenizers, shared by all tests that do not harm it. Not the first start ever."""
+    bundled_folder()
     with deployed(tmp_path_factory.mktemp("server"), "--tokenizers", "2") as deployment:
         yield deployment
 
@@ -22,9 +26,4 @@ def server(tmp_path_factory):
 @pytest.fixture(scope="session")
 def tokenizer():
     """The bundled model's tokenizer, as the server's stages read it."""
-    from tokenizers import Tokenizer
-
-    from shared.config import ModelConfig
-    from shared.model_card import prepared_folder
-
-    return Tokenizer.from_file(str(prepared_folder(ModelConfig()) / "tokenizer.json"))
+    return Tokenizer.from_file(str(bundled_folder() / TOKENIZER_FILE))

@@ -86,7 +86,11 @@ class Supervisor:
         back_off_s = BACK_OFF_FIRST_S
         while True:
             started_s = time.monotonic()
-            code = await self._run_once(child)
+            code = None
+            try:
+                code = await self._run_once(child)
+            except OSError as error:
+                self._log.error("cannot_start", process=child.spec.name, reason=str(error))
             if self._stopping:
                 break
             self._log.warning("process_ended", process=child.spec.name, code=code)
@@ -105,20 +109,12 @@ class Supervisor:
         if not self._fatal.done():
             self._fatal.set_result(code)
 
-    async def _run_once(self, child: _Child) -> int | None:
-        """The exit code; None if the process could not even be started, for lack of memory or descriptors."""
-        try:
-            ours, theirs = socket.socketpair()
-        except OSError as error:
-            self._log.error("cannot_start", process=child.spec.name, reason=str(error))
-            return None
+    async def _run_once(self, child: _Child) -> int:
+        """The exit code. Raises OSError if the process cannot be started for lack of memory or descriptors."""
+        ours, theirs = socket.socketpair()
         with ours, theirs:
             ours.setblocking(False)
-            try:
-                child.process = await self._spawn(child.spec, theirs)
-            except OSError as error:
-                self._log.error("cannot_start", process=child.spec.name, reason=str(error))
-                return None
+            child.process = await self._spawn(child.spec, theirs)
             theirs.close()
             self._note(child, "starting")
             watch = asyncio.create_task(self._watch(child, ours))

@@ -21,7 +21,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from services.executor.slots import BrokenInvariant, SlotAllocator, Slots
+from services.executor.slots import SlotAllocator, Slots
+from shared.invariant import require
 
 Tokens = NDArray[np.int64]
 
@@ -296,35 +297,35 @@ class RadixCache:
         for node in nodes:
             self._check_node(node, ends.pop(node, 0))
             owned.append(node.slots)
-        _require(not ends, "a request is pinned to a node that is not in the tree")
+        require(not ends, "a request is pinned to a node that is not in the tree")
         self._check_totals([node for node in nodes if node.parent is not None])
         everything = np.sort(np.concatenate(owned))
         exact = np.array_equal(everything, np.arange(self._slots.capacity_tokens))
-        _require(exact, "a slot is owned by nobody, or twice")
+        require(exact, "a slot is owned by nobody, or twice")
 
     def _check_node(self, node: Node, own_pins: int) -> None:
-        _require(len(node.tokens) == len(node.slots), "a node has another number of slots than of tokens")
-        _require(len(node.tokens) % self.page_size == 0, "a node does not end on a page")
-        _require((node.parent is None) == (len(node.tokens) == 0), "a node is empty, or a root is not")
-        _require(node.parent is not None or bool(node.pins or node.children), "a root is kept for nothing")
-        _require(node.pins == own_pins + sum(child.pins for child in node.children.values()), "pins do not add up")
+        require(len(node.tokens) == len(node.slots), "a node has another number of slots than of tokens")
+        require(len(node.tokens) % self.page_size == 0, "a node does not end on a page")
+        require((node.parent is None) == (len(node.tokens) == 0), "a node is empty, or a root is not")
+        require(node.parent is not None or bool(node.pins or node.children), "a root is kept for nothing")
+        require(node.pins == own_pins + sum(child.pins for child in node.children.values()), "pins do not add up")
         idle = not node.pins and not node.children
-        _require(node.queued or not idle, "an unpinned leaf is not queued for eviction")
+        require(node.queued or not idle, "an unpinned leaf is not queued for eviction")
         for key, child in node.children.items():
-            _require(child.parent is node, "a child has another parent")
-            _require(key == self._key(child.tokens), "a child is filed under another page than its first")
-            _require(bool(child.pins) or child.last_used <= node.last_used, "an idle node was used after its parent")
+            require(child.parent is node, "a child has another parent")
+            require(key == self._key(child.tokens), "a child is filed under another page than its first")
+            require(bool(child.pins) or child.last_used <= node.last_used, "an idle node was used after its parent")
 
     def _check_totals(self, nodes: list[Node]) -> None:
-        _require(self.nodes == len(nodes), f"{self.nodes} nodes are counted, {len(nodes)} are there")
+        require(self.nodes == len(nodes), f"{self.nodes} nodes are counted, {len(nodes)} are there")
         pinned = sum(len(node.tokens) for node in nodes if node.pins)
         evictable = sum(len(node.tokens) for node in nodes if not node.pins)
-        _require(self.pinned_tokens == pinned, f"{self.pinned_tokens} tokens are counted as pinned, not {pinned}")
-        _require(self.evictable_tokens == evictable, f"{self.evictable_tokens} counted as evictable, not {evictable}")
+        require(self.pinned_tokens == pinned, f"{self.pinned_tokens} tokens are counted as pinned, not {pinned}")
+        require(self.evictable_tokens == evictable, f"{self.evictable_tokens} counted as evictable, not {evictable}")
         queued = {node for _, _, node in self._heap}
-        _require(len(queued) == len(self._heap), "a node is queued twice")
-        _require(queued == {node for node in nodes if node.queued}, "the eviction queue and the nodes disagree")
-        _require(all(use <= node.last_used for use, _, node in self._heap), "a node was queued under a later use")
+        require(len(queued) == len(self._heap), "a node is queued twice")
+        require(queued == {node for node in nodes if node.queued}, "the eviction queue and the nodes disagree")
+        require(all(use <= node.last_used for use, _, node in self._heap), "a node was queued under a later use")
 
 
 class NoCache(RadixCache):
@@ -341,8 +342,3 @@ def _below(root: Node) -> Iterator[Node]:
         node = stack.pop()
         yield node
         stack.extend(node.children.values())
-
-
-def _require(holds: bool, otherwise: str) -> None:
-    if not holds:
-        raise BrokenInvariant(otherwise)

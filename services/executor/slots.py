@@ -15,11 +15,9 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
+from shared.invariant import BrokenInvariant
+
 Slots = NDArray[np.int64]
-
-
-class BrokenInvariant(Exception):
-    """The accounting of slots is wrong: a bug. The process must not go on with it."""
 
 
 class SlotAllocator:

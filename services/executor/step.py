@@ -20,8 +20,9 @@ from services.executor.compute import Computed, Failed, ForwardModel, Stopwatch,
 from services.executor.kv_pool import KvPool
 from services.executor.lanes import Lane
 from services.executor.radix_cache import RadixCache
-from services.executor.slots import BrokenInvariant, SlotAllocator
+from services.executor.slots import SlotAllocator
 from shared import logging, wire
+from shared.invariant import BrokenInvariant
 
 HINTS_PER_STEP = 32  # waiting lanes looked up again in one step, when the tree has changed
 

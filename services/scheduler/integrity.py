@@ -8,65 +8,57 @@ from services.scheduler.executors import PLANS_IN_FLIGHT, Executor
 from services.scheduler.ledger import REMEMBER_REQUESTS
 from services.scheduler.policy import seniority
 from services.scheduler.request import Request
+from shared.invariant import require
 
 if TYPE_CHECKING:
     from services.scheduler.core import Core
 
 
-class BrokenInvariant(Exception):
-    """The scheduler's state contradicts itself: a bug. The process must not go on with it."""
-
-
 def check(core: Core) -> None:
     """Raises BrokenInvariant with what is wrong."""
     waiting = list(core.requests.waiting)
-    _require(waiting == sorted(waiting, key=seniority), "the waiting queue is out of order")
+    require(waiting == sorted(waiting, key=seniority), "the waiting queue is out of order")
     queued = set(waiting)
-    _require(len(queued) == len(waiting), "a request waits twice")
+    require(len(queued) == len(waiting), "a request waits twice")
     for request in core.requests.ledger.open.values():
         _check_place(core, request, is_queued=request in queued)
         _check_stream(core, request)
     lanes = [lane for executor in core.executors.values() for lane in executor.lanes.values() if not lane.ended]
     placed = len(waiting) + len(lanes)
-    _require(
+    require(
         placed == len(core.requests.ledger.open),
         f"{placed} requests wait or have a lane, {len(core.requests.ledger.open)} are open",
     )
-    _require(core.requests.ledger.remembered <= REMEMBER_REQUESTS, "too many ended requests are remembered")
+    require(core.requests.ledger.remembered <= REMEMBER_REQUESTS, "too many ended requests are remembered")
     for executor in core.executors.values():
         _check_executor(executor, core.config.max_running_requests)
 
 
 def _check_place(core: Core, request: Request, *, is_queued: bool) -> None:
     lane = request.lane
-    _require(is_queued == (lane is None), f"{request.key} waits and has a lane, or neither")
+    require(is_queued == (lane is None), f"{request.key} waits and has a lane, or neither")
     if lane is not None:
         executor = core.executors.get(lane.executor)
-        _require(executor is not None, f"{request.key} has a lane on an executor that is gone")
-        _require(executor is not None and executor.lanes.get(lane.number) is lane, f"{request.key} has a lost lane")
-        _require(not lane.ended, f"{request.key} is open on a lane that has ended")
-        _require(request.detokenizer is not None, f"{request.key} is admitted, and nobody streams it")
+        require(executor is not None, f"{request.key} has a lane on an executor that is gone")
+        require(executor is not None and executor.lanes.get(lane.number) is lane, f"{request.key} has a lost lane")
+        require(not lane.ended, f"{request.key} is open on a lane that has ended")
+        require(request.detokenizer is not None, f"{request.key} is admitted, and nobody streams it")
 
 
 def _check_stream(core: Core, request: Request) -> None:
     if request.detokenizer is not None:
         streamed = core.requests.streams.requests(request.detokenizer)
-        _require(request in streamed, f"{request.key} is missing among its detokenizer's requests")
+        require(request in streamed, f"{request.key} is missing among its detokenizer's requests")
 
 
 def _check_executor(executor: Executor, max_running_requests: int) -> None:
     flights = executor.flights
-    _require(len(flights) <= PLANS_IN_FLIGHT, f"{len(flights)} plans are in flight")
-    _require(all(flight.reserved_tokens >= 0 for flight in flights), "a plan reserves less than nothing")
-    _require(executor.running_requests <= max_running_requests, f"{executor.running_requests} requests run")
+    require(len(flights) <= PLANS_IN_FLIGHT, f"{len(flights)} plans are in flight")
+    require(all(flight.reserved_tokens >= 0 for flight in flights), "a plan reserves less than nothing")
+    require(executor.running_requests <= max_running_requests, f"{executor.running_requests} requests run")
     seqs = {flight.seq for flight in flights}
     for number, lane in executor.lanes.items():
-        _require(number == lane.number, "a lane is filed under another number")
-        _require(all(slice_.seq in seqs for slice_ in lane.in_flight), "a lane awaits a plan that is not in flight")
-        _require(lane.is_running or lane.ended or not lane.settled, "a lane that holds nothing has computed tokens")
-        _require(not lane.is_running or bool(lane.in_flight) or lane.settled, "a lane runs, and has never had a slice")
-
-
-def _require(holds: bool, otherwise: str) -> None:
-    if not holds:
-        raise BrokenInvariant(otherwise)
+        require(number == lane.number, "a lane is filed under another number")
+        require(all(slice_.seq in seqs for slice_ in lane.in_flight), "a lane awaits a plan that is not in flight")
+        require(lane.is_running or lane.ended or not lane.settled, "a lane that holds nothing has computed tokens")
+        require(not lane.is_running or bool(lane.in_flight) or lane.settled, "a lane runs, and has never had a slice")

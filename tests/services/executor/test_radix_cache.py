@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from services.executor.radix_cache import NoCache, Node, NodeShape, RadixCache
-from services.executor.slots import BrokenInvariant, SlotAllocator, Slots
+from services.executor.slots import SlotAllocator, Slots
+from shared.invariant import BrokenInvariant
 
 
 def ids(*tokens: int) -> np.ndarray:

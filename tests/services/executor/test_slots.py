@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from services.executor.slots import BrokenInvariant, SlotAllocator, runs_of
+from services.executor.slots import SlotAllocator, runs_of
+from shared.invariant import BrokenInvariant
 
 
 def test_a_fresh_pool_gives_one_run() -> None:

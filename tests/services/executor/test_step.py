@@ -12,9 +12,10 @@ from structlog.testing import capture_logs
 from services.executor.admission import INTERNAL
 from services.executor.kv_pool import make_pool
 from services.executor.radix_cache import NoCache, RadixCache
-from services.executor.slots import BrokenInvariant, SlotAllocator
+from services.executor.slots import SlotAllocator
 from services.executor.step import StepRunner
 from shared import wire
+from shared.invariant import BrokenInvariant
 from tests.support.recording_model import RecordingModel, RecordingShape, continuation
 
 GREEDY = wire.Sampling(seed=0, temperature=0.0)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeAlias
 
 import msgspec
 import yaml
@@ -21,6 +21,10 @@ ENV_PREFIX = "SAPWOOD_"
 PositiveInt = Annotated[int, Meta(ge=1)]
 PositiveFloat = Annotated[float, Meta(gt=0)]
 Port = Annotated[int, Meta(ge=0, le=65535)]
+
+
+Policy: TypeAlias = Literal["fcfs", "lpm", "dfs-weight", "lof", "priority"]
+EvictionPolicy: TypeAlias = Literal["lru", "lfu", "priority"]
 
 
 class ConfigError(Exception):
@@ -57,6 +61,8 @@ class GatewayConfig(Section, frozen=True):
     api_keys_file: str | None = None  # one key a line, optionally "name: key"
     admin_key: str | None = None
     enable_metrics: bool = True
+    sglang_metrics: bool = False  # the main figures also under SGLang's names
+    show_cached_text: bool = False  # /cache shows the first words of each cached prefix
     max_body_bytes: PositiveInt = 8 * 1024 * 1024
     max_open_requests: PositiveInt = 4096
     max_stop_strings: PositiveInt = 16
@@ -74,16 +80,20 @@ class TokenizerConfig(Section, frozen=True):
 
 
 class SchedulerConfig(Section, frozen=True):
-    policy: Literal["fcfs", "lpm"] = "lpm"
+    policy: Policy | None = None  # by default lpm
     step_budget_s: PositiveFloat = 0.25  # what one step may take, so that cancels and newcomers never wait long
     max_step_tokens: PositiveInt = 512  # the most prompt tokens in one step, whatever the time budget allows
     max_running_requests: PositiveInt = 64
     max_queued_requests: PositiveInt = 4096
-    max_wait_s: PositiveFloat = 30.0  # lpm: a request that waited so long goes first
+    max_wait_s: PositiveFloat = 30.0  # a request that waited so long goes before what its policy prefers
+    fair_quantum_tokens: PositiveInt = 4096  # what each tenant may compute before the others have their turn
+    balance_requests: PositiveInt = 16  # an executor that has so many requests more than the idlest one, and
+    balance_factor: Annotated[float, Meta(ge=1)] = 1.5  # so many times as many, is overloaded: prefixes do not count
 
 
 class ExecutorConfig(Section, frozen=True):
     module: str = "services.executor"
+    replicas: PositiveInt = 1
     device: str = "cpu"
     dtype: Literal["float32", "bfloat16", "float16"] = "float32"
     attention: Literal["reference"] = "reference"
@@ -91,8 +101,13 @@ class ExecutorConfig(Section, frozen=True):
     max_batch: PositiveInt = 256  # requests that run at once; the scheduler may want fewer
     page_size: PositiveInt = 1
     max_total_tokens: PositiveInt | None = None  # size of the KV pool; by default what mem_fraction_static leaves
-    mem_fraction_static: Annotated[float, Meta(gt=0, lt=1)] = 0.85  # of device memory, for weights and KV pool together
+    mem_fraction_static: Annotated[float, Meta(gt=0, lt=1)] | None = None  # of device memory, for weights and KV; 0.85
     disable_radix_cache: bool = False
+    eviction_policy: EvictionPolicy | None = None  # by default lru
+    cache_quota: Annotated[float, Meta(ge=0, le=1)] | None = None  # share of the pool kept for tenants, evenly; 0.5
+        None  # share of the pool in equal parts each tenant's own; 0.5
+    )
+    adaptive_cache: bool | None = None  # keep namespaces of little reuse in a cheap mode; by default yes
     script: str | None = None  # for a scripted executor: the file that says what it emits
 
 

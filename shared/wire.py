@@ -16,7 +16,7 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
-PROTOCOL = 1
+PROTOCOL = 2
 MAX_MESSAGE_BYTES = 64 * 1024 * 1024
 
 Role: TypeAlias = Literal["gateway", "tokenizer", "scheduler", "executor", "detokenizer"]
@@ -107,7 +107,7 @@ class Capacity(Wire, frozen=True):
     free_tokens: int
     evictable_tokens: int  # cached, and no running request needs them
     pinned_tokens: int  # held by running requests, privately or in the tree
-    protected_tokens: dict[str, int] = {}  # by namespace: cached tokens that its quota keeps from the others
+    protected_tokens: dict[str, int] = {}  # by tenant: of the evictable ones, what its quota keeps from the others
 
 
 class CacheCounters(Wire, frozen=True):
@@ -118,6 +118,8 @@ class CacheCounters(Wire, frozen=True):
     evicted_tokens: int = 0
     cached_tokens: int = 0
     nodes: int = 0
+    namespaces: int = 0
+    cheap_namespaces: int = 0  # whose reuse is so low that they are kept in the cheap mode
 
 
 class StageTimes(Wire, frozen=True):
@@ -146,6 +148,41 @@ class ExecutorInfo(Wire, frozen=True):
     page_size: int
     max_batch: int  # lanes in one step
     max_model_len: int
+    caches: bool = True  # what was computed can be found by others
+
+
+class Stored(Wire, frozen=True, tag=1):
+    """A new node of an executor's radix tree; nodes have numbers that are never used twice."""
+
+    node: int
+    parent: int | None  # None: the root of the namespace
+    namespace: str
+    token_ids: bytes  # int32, little-endian
+
+
+class Grown(Wire, frozen=True, tag=2):
+    """A node without children has got more tokens at its end."""
+
+    node: int
+    token_ids: bytes  # int32, little-endian
+
+
+class Split(Wire, frozen=True, tag=3):
+    """A node's first `tokens` tokens have become the new node `upper`, which is now its parent."""
+
+    node: int
+    tokens: int
+    upper: int
+
+
+class Cut(Wire, frozen=True, tag=4):
+    """Of a node without children only the first `tokens` tokens are left; with none of them it is gone."""
+
+    node: int
+    tokens: int
+
+
+TreeEvent: TypeAlias = Stored | Grown | Split | Cut
 
 
 # --- any dialler <-> bound side --------------------------------------------------------------------------------------
@@ -292,6 +329,7 @@ class Admin(Message, frozen=True):
     call_id: str
     op: Literal["flush", "drain", "tree", "info", "counters"]
     timeout_s: float = 5.0
+    text: bool = False  # tree: with the first token ids of each node
 
 
 class AdminReply(Message, frozen=True):
@@ -330,7 +368,10 @@ class Lost(Message, frozen=True):
 
 
 class Admit(Wire, frozen=True):
-    """Makes a request known under a lane. It holds no KV and no pin until its first slice runs."""
+    """Makes a request known under a lane. It holds no KV and no pin until its first slice runs.
+
+    A request that gave way to others comes again, under another lane, with what it has generated to resume from.
+    """
 
     lane: int
     request_id: str
@@ -351,14 +392,13 @@ class Slice(Wire, frozen=True):
 
 
 class StepPlan(Message, frozen=True):
-    """One step, run strictly by `seq`: release, preempt, admit, then the slices, in this order."""
+    """One step, run strictly by `seq`: release, admit, then the slices, in this order."""
 
     seq: int
     admits: tuple[Admit, ...] = ()
     slices: tuple[Slice, ...] = ()
     spare_tokens: int = 0  # what the executor may spend beyond the slices on forced or drafted tokens
-    preempt: tuple[int, ...] = ()  # lanes that give up their KV (it stays in the tree) and wait again
-    release: tuple[int, ...] = ()  # lanes that are over; their numbers may be used again by this plan's admits
+    release: tuple[int, ...] = ()  # give up their KV (it stays in the tree); this plan's admits may use their numbers
 
 
 class Cancel(Message, frozen=True):
@@ -372,14 +412,13 @@ class Outcome(Wire, frozen=True):
 
     lane: int
     computed_tokens: int  # tokens whose KV the lane holds
-    cached_tokens: int  # found in the tree at its first slice; before that, what would be found now
-    promised_tokens: int = 0
+    cached_tokens: int  # found in the tree at its first slice; 0 before that
     new_token_ids: tuple[int, ...] = ()
     logprobs: tuple[TokenLogprob, ...] = ()  # one for each new token, if asked for
     prompt_logprobs: tuple[TokenLogprob | None, ...] = ()
     finish_reason: FinishReason | None = None
     matched_stop: int | None = None  # the token id that stopped it
-    waiting: Literal["grammar", "promise"] | None = None
+    waiting: Literal["grammar"] | None = None
     declined: bool = False  # the slice was not run and had no side effect: no room
     error: Error | None = None
 
@@ -390,6 +429,13 @@ class StepResult(Message, frozen=True):
     capacity: Capacity
     cache: CacheCounters
     times: StageTimes
+    events: tuple[TreeEvent, ...] = ()  # what the step has changed in the tree, in order
+
+
+class TreeChanged(Message, frozen=True):
+    """Changes outside of steps, in order; first of all under a grant, the whole tree as `Stored` events."""
+
+    events: tuple[TreeEvent, ...]
 
 
 # --- scheduler -> detokenizer -> gateway -----------------------------------------------------------------------------
@@ -408,6 +454,7 @@ class Open(Message, frozen=True):
 class Counts(Wire, frozen=True):
     prompt_tokens: int
     cached_tokens: int  # of this attempt, at most prompt_tokens
+    executor: str = ""  # where it runs; empty before
 
 
 class TokenUpdate(Wire, frozen=True):
@@ -459,7 +506,7 @@ FrontToDetokenizer: TypeAlias = Welcome | Refused | Reset | Heartbeat
 HubFromGateway: TypeAlias = Hello | Heartbeat | Submit | Abort | Audit | Admin
 HubFromTokenizer: TypeAlias = Hello | Heartbeat | Submit
 HubFromDetokenizer: TypeAlias = Hello | Heartbeat | Abort
-HubFromExecutor: TypeAlias = Hello | Heartbeat | StepResult | AdminReply
+HubFromExecutor: TypeAlias = Hello | Heartbeat | StepResult | TreeChanged | AdminReply
 HubToGateway: TypeAlias = Welcome | Refused | Reset | Heartbeat | Accepted | Rejected | Lost | AdminReply
 HubToTokenizer: TypeAlias = Welcome | Refused | Reset | Heartbeat
 HubToDetokenizer: TypeAlias = Welcome | Refused | Reset | Heartbeat | Open | TokenBatch

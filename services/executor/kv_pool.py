@@ -13,6 +13,7 @@ from torch import Tensor
 
 from shared.config import ConfigError, ExecutorConfig
 
+MEM_FRACTION_STATIC = 0.85
 CPU_TOKENS = 65_536  # a default beyond this would only be memory that the machine's owner did not offer
 
 
@@ -73,7 +74,8 @@ def decide_capacity(
                 f"{_gib(config.max_total_tokens * token_bytes)}, and {_gib(available_bytes)} are available"
             )
         return _pages_down(config.max_total_tokens, config, "executor.max_total_tokens")
-    pool_bytes = config.mem_fraction_static * (available_bytes + weight_bytes) - weight_bytes
+    fraction = config.mem_fraction_static or MEM_FRACTION_STATIC
+    pool_bytes = fraction * (available_bytes + weight_bytes) - weight_bytes
     fitting = max(0, int(pool_bytes // token_bytes))
     tokens = min(fitting, max(CPU_TOKENS, max_model_len)) if on_cpu else fitting
     return _pages_down(tokens, config, "executor.mem_fraction_static")

@@ -82,14 +82,6 @@ class Keyring:
         return found
 
 
-def namespace(tenant: str, extra_key: str | None, cache_salt: str | None) -> str:
-    """The part of the prefix cache that a request may share: its tenant's, divided further as the client wishes."""
-    if not extra_key and not cache_salt:
-        return tenant
-    division = hashlib.sha256(msgspec.json.encode([extra_key, cache_salt])).hexdigest()[:16]
-    return f"{tenant}/{division}"
-
-
 def _read_keys(path: str) -> tuple[str, ...]:
     """One key a line, optionally "name: key"; blank lines and lines that begin with # do not count."""
     try:

@@ -9,7 +9,7 @@ import msgspec
 
 from services.gateway.errors import InvalidRequest, within
 from services.gateway.generation import GenerateRequest
-from services.gateway.limits import Limits, namespace
+from services.gateway.limits import Limits
 from services.gateway.replies.chat import ChatReply
 from services.gateway.schemas.call import Call, Terms
 from services.gateway.schemas.decode import FieldRules, convert, decode_object
@@ -28,6 +28,7 @@ from services.gateway.schemas.sampling import (
     to_text_options,
 )
 from shared import wire
+from shared.namespaces import namespace
 
 PART_SEPARATOR = "\n"  # between the text parts of one message
 

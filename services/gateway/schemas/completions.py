@@ -7,7 +7,7 @@ from typing import Any
 
 from services.gateway.errors import InvalidRequest
 from services.gateway.generation import GenerateRequest
-from services.gateway.limits import Limits, namespace
+from services.gateway.limits import Limits
 from services.gateway.replies.completions import CompletionReply
 from services.gateway.schemas.call import Call, Terms
 from services.gateway.schemas.decode import FieldRules, convert, decode_object
@@ -25,6 +25,7 @@ from services.gateway.schemas.sampling import (
     to_sampling,
     to_text_options,
 )
+from shared.namespaces import namespace
 
 DEFAULT_MAX_TOKENS = 16  # OpenAI's
 

@@ -14,7 +14,7 @@ from msgspec import Meta
 
 from services.gateway.errors import InvalidRequest, within
 from services.gateway.generation import GenerateRequest
-from services.gateway.limits import Limits, namespace
+from services.gateway.limits import Limits
 from services.gateway.replies.native import NativeOptions, NativeReply
 from services.gateway.schemas.call import Call, Terms
 from services.gateway.schemas.decode import FieldRules, convert, decode_object, field_names
@@ -31,6 +31,7 @@ from services.gateway.schemas.sampling import (
     to_sampling,
     to_text_options,
 )
+from shared.namespaces import namespace
 
 DEFAULT_MAX_NEW_TOKENS = 128
 

@@ -1,7 +1,8 @@
 import pytest
 
-from services.gateway.limits import Caller, Keyring, Limits, namespace
+from services.gateway.limits import Caller, Keyring, Limits
 from shared.config import ConfigError, GatewayConfig
+from shared.namespaces import namespace
 from tests.support.gateway_terms import LIMITS
 
 

@@ -105,8 +105,6 @@ class ExecutorConfig(Section, frozen=True):
     disable_radix_cache: bool = False
     eviction_policy: EvictionPolicy | None = None  # by default lru
     cache_quota: Annotated[float, Meta(ge=0, le=1)] | None = None  # share of the pool kept for tenants, evenly; 0.5
-        None  # share of the pool in equal parts each tenant's own; 0.5
-    )
     adaptive_cache: bool | None = None  # keep namespaces of little reuse in a cheap mode; by default yes
     script: str | None = None  # for a scripted executor: the file that says what it emits
 

@@ -16,6 +16,8 @@ import msgspec
 import yaml
 from msgspec import Meta
 
+from shared.conflicts import conflicts
+
 ENV_PREFIX = "SAPWOOD_"
 
 PositiveInt = Annotated[int, Meta(ge=1)]
@@ -93,11 +95,11 @@ class SchedulerConfig(Section, frozen=True):
 
 class ExecutorConfig(Section, frozen=True):
     module: str = "services.executor"
-    replicas: PositiveInt = 1
+    replicas: PositiveInt = 1  # processes on this machine, each with the whole model and a pool of its own
     device: str = "cpu"
     dtype: Literal["float32", "bfloat16", "float16"] = "float32"
     attention: Literal["reference"] = "reference"
-    threads: PositiveInt | None = None  # of the forward pass; by default the cores at hand
+    threads: PositiveInt | None = None  # of the forward pass; by default this replica's part of the cores at hand
     max_batch: PositiveInt = 256  # requests that run at once; the scheduler may want fewer
     page_size: PositiveInt = 1
     max_total_tokens: PositiveInt | None = None  # size of the KV pool; by default what mem_fraction_static leaves
@@ -158,7 +160,8 @@ def load(
         overrides: dotted keys to values, from flags; they win.
 
     Raises:
-        ConfigError: a file that cannot be read, an unknown key, a value of the wrong type or out of range.
+        ConfigError: a file that cannot be read, an unknown key, a value of the wrong type or out of range, settings
+            that exclude each other.
     """
     values: dict[str, Any] = {}
     layers = [_read_file(path) if path is not None else {}, _read_environment(environment or {}), overrides or {}]
@@ -166,9 +169,12 @@ def load(
         for key, value in _flatten(layer):
             _set(values, key, value)
     try:
-        return msgspec.convert(values, Config)
+        config = msgspec.convert(values, Config)
     except msgspec.ValidationError as error:
         raise ConfigError(f"configuration: {error}") from error
+    if found := list(conflicts(config)):
+        raise ConfigError("configuration: " + "; ".join(found))
+    return config
 
 
 def dump(config: Config) -> bytes:

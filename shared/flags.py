@@ -7,13 +7,16 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import yaml
 
-from shared.config import ConfigError
+from shared.config import ConfigError, EvictionPolicy, Policy
 
 SERVICES = ("gateway", "tokenizer", "scheduler", "executor", "detokenizer")
+
+_POLICIES = ", ".join(get_args(Policy))
+_EVICTION_POLICIES = ", ".join(get_args(EvictionPolicy))
 
 # flag, dotted key of the configuration, type, help
 _VALUES: tuple[tuple[str, str, Any, str], ...] = (
@@ -29,9 +32,18 @@ _VALUES: tuple[tuple[str, str, Any, str], ...] = (
     ("--device", "executor.device", str, "cpu or cuda"),
     ("--dtype", "executor.dtype", str, "float32, bfloat16 or float16"),
     ("--page-size", "executor.page_size", int, "tokens in a page of the KV pool"),
-    ("--mem-fraction-static", "executor.mem_fraction_static", float, "share of device memory for weights and KV pool"),
-    ("--max-total-tokens", "executor.max_total_tokens", int, "size of the KV pool in tokens"),
-    ("--schedule-policy", "scheduler.policy", str, "lpm or fcfs"),
+    (
+        "--mem-fraction-static",
+        "executor.mem_fraction_static",
+        float,
+        "share of device memory for weights and KV (0.85)",
+    ),
+    ("--max-total-tokens", "executor.max_total_tokens", int, "size of the KV pool in tokens, instead of the share"),
+    ("--radix-eviction-policy", "executor.eviction_policy", str, f"what goes first: {_EVICTION_POLICIES} (lru)"),
+    ("--cache-quota", "executor.cache_quota", float, "share of the pool kept for tenants, evenly (0.5); 0: none"),
+    ("--executors", "executor.replicas", int, "executor processes, each with the whole model"),
+    ("--dp-size", "executor.replicas", int, "the same by SGLang's name"),
+    ("--schedule-policy", "scheduler.policy", str, f"who runs next: {_POLICIES} (lpm)"),
     ("--chunked-prefill-size", "scheduler.max_step_tokens", int, "the most prompt tokens in one step"),
     ("--max-running-requests", "scheduler.max_running_requests", int, "requests that hold KV at once"),
     ("--tokenizers", "tokenizer.replicas", int, "tokenizer processes"),
@@ -40,6 +52,9 @@ _VALUES: tuple[tuple[str, str, Any, str], ...] = (
 )
 _SWITCHES: tuple[tuple[str, str, bool, str], ...] = (
     ("--disable-radix-cache", "executor.disable_radix_cache", True, "compute every prompt anew"),
+    ("--disable-adaptive-cache", "executor.adaptive_cache", False, "no cheap mode for namespaces of little reuse"),
+    ("--sglang-metrics", "gateway.sglang_metrics", True, "the main figures also under SGLang's names"),
+    ("--show-cached-text", "gateway.show_cached_text", True, "/cache shows the first words of each cached prefix"),
     ("--enable-metrics", "gateway.enable_metrics", True, "serve /metrics (on by default)"),
     ("--disable-metrics", "gateway.enable_metrics", False, "do not serve /metrics"),
     ("--allow-plain-tcp", "links.allow_plain_tcp", True, "tcp links beyond this machine without keys"),
@@ -49,8 +64,9 @@ _SWITCHES: tuple[tuple[str, str, bool, str], ...] = (
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     for flag, key, kind, text in _VALUES:
         parser.add_argument(flag, dest=key, type=kind, help=text)
+    groups = {key: parser.add_mutually_exclusive_group() for key in dict.fromkeys(key for _, key, *_ in _SWITCHES)}
     for flag, key, value, text in _SWITCHES:
-        parser.add_argument(flag, dest=key, action="store_const", const=value, help=text)
+        groups[key].add_argument(flag, dest=key, action="store_const", const=value, help=text)
     parser.add_argument("--api-key", action="append", default=[], help="an API key; may be given several times")
     parser.add_argument("--tp", "--tensor-parallel-size", type=int, default=1, help="devices that share one model")
     parser.add_argument("--enable-flashinfer", action="store_true", help="FlashInfer kernels (needs CUDA)")

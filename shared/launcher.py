@@ -28,13 +28,14 @@ import uvloop
 
 from shared import config as configuration
 from shared import flags, logging
+from shared.announce import announce_ready
 from shared.config import Config, ConfigError
-from shared.model_card import load_card, source_path
+from shared.cores import usable_cores
+from shared.model_card import source_path
 from shared.service import EXIT_CONFIG
 from shared.supervise import ProcessSpec, Supervisor
 
 STATUS_FRESH_S = 15.0  # a process whose status file is older makes no progress
-READY_POLL_S = 0.1
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -68,9 +69,11 @@ def _dispatch(arguments: argparse.Namespace) -> int:
     with _run_directory(config) as config:
         prepared = _prepare(_write_config(config))
         config = msgspec.structs.replace(config, model=msgspec.structs.replace(config.model, prepared=prepared))
-        config_file = _write_config(config)
         if arguments.command == "prepare":
             return 0
+        if arguments.command == "serve":
+            config = _share_cores(config)
+        config_file = _write_config(config)
         if arguments.command == "run":
             name = f"{arguments.service}-{socket.gethostname()}"  # replicas in containers differ by it
             return uvloop.run(_supervise(config, [_spec(arguments.service, name, config_file)]))
@@ -141,8 +144,21 @@ def _spec(service: str, name: str, config_file: Path, module: str | None = None)
     return ProcessSpec(name, argv, stop_rank=0 if service == "gateway" else 1)
 
 
+def _share_cores(config: Config) -> Config:
+    """Several executors on one machine would each take all of it; a single one finds out itself."""
+    executor = config.executor
+    if executor.threads is not None or executor.replicas == 1:
+        return config
+    threads = max(1, usable_cores() // executor.replicas)
+    return msgspec.structs.replace(config, executor=msgspec.structs.replace(executor, threads=threads))
+
+
 def _all_specs(config: Config, config_file: Path) -> list[ProcessSpec]:
-    replicas = {"tokenizer": config.tokenizer.replicas, "detokenizer": config.detokenizer.replicas}
+    replicas = {
+        "tokenizer": config.tokenizer.replicas,
+        "executor": config.executor.replicas,
+        "detokenizer": config.detokenizer.replicas,
+    }
     modules = {"executor": config.executor.module}
     return [
         _spec(service, f"{service}-{number}" if service in replicas else service, config_file, modules.get(service))
@@ -171,7 +187,7 @@ async def _supervise(config: Config, specs: list[ProcessSpec], *, announce: bool
     supervisor = Supervisor(specs, config.supervisor, Path(config.run_dir) / "status")
     await supervisor.start()
     waits = [asyncio.create_task(stopping.wait()), asyncio.create_task(supervisor.fatal())]
-    announcing = asyncio.create_task(_announce(config)) if announce else None
+    announcing = asyncio.create_task(announce_ready(config)) if announce else None
     await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
     code = 0 if stopping.is_set() else await supervisor.fatal()
     if announcing is not None:
@@ -180,50 +196,6 @@ async def _supervise(config: Config, specs: list[ProcessSpec], *, announce: bool
     for wait in waits:
         wait.cancel()
     return code
-
-
-async def _announce(config: Config) -> None:
-    """Print the one line for people, once a request would be answered."""
-    started_s = time.monotonic()
-    while not await _answers(config, "/ready"):  # noqa: ASYNC110 - another process knows, no event of ours
-        await asyncio.sleep(READY_POLL_S)
-    card = load_card(config.model)
-    address = _address(config)
-    body = json.dumps(
-        {"model": card.model_id, "messages": [{"role": "user", "content": "What is the capital of France?"}]}
-    )
-    print(f"\nSapwood is ready at {address} with {card.model_id} ({time.monotonic() - started_s:.1f} s). Try:\n")
-    print(
-        f"  curl {address}/v1/chat/completions -H 'Content-Type: application/json'{_key_header(config)} -d '{body}'\n"
-    )
-    sys.stdout.flush()
-
-
-def _address(config: Config) -> str:
-    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(config.gateway.host, config.gateway.host)
-    return f"http://[{host}]:{config.gateway.port}" if ":" in host else f"http://{host}:{config.gateway.port}"
-
-
-def _key_header(config: Config) -> str:
-    keyed = config.gateway.api_keys or config.gateway.api_keys_file
-    return " -H 'Authorization: Bearer YOUR_KEY'" if keyed else ""
-
-
-async def _answers(config: Config, path: str) -> bool:
-    """Whether the gateway answers 200 there."""
-    host = _address(config).removeprefix("http://").rpartition(":")[0].strip("[]")
-    try:
-        reader, writer = await asyncio.open_connection(host, config.gateway.port)
-    except OSError:
-        return False
-    try:
-        writer.write(f"GET {path} HTTP/1.0\r\nHost: {host}\r\n\r\n".encode())
-        status = await asyncio.wait_for(reader.readline(), 5.0)
-    except (OSError, TimeoutError):
-        return False
-    finally:
-        writer.close()
-    return b" 200 " in status
 
 
 def _health(config: Config) -> int:

@@ -45,6 +45,10 @@ def test_flags_win_over_environment_and_environment_over_the_file(tmp_path):
         ({"gateway.port": 70000}, "<= 65535"),
         ({"executor.mem_fraction_static": 1.0}, "< 1"),
         ({"scheduler.policy": "best"}, "Invalid enum value 'best'"),
+        ({"executor.eviction_policy": "fifo"}, "Invalid enum value 'fifo'"),
+        ({"executor.cache_quota": 1.5}, "<= 1"),
+        ({"executor.replicas": 0}, ">= 1"),
+        ({"scheduler.balance_factor": 0.5}, ">= 1"),
         ({"gateway": 1}, "Expected `object`"),
     ],
 )

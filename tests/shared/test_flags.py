@@ -12,6 +12,13 @@ def parse(*argv):
     return flags.overrides(parser.parse_args(argv))
 
 
+@pytest.fixture
+def helptext():
+    parser = argparse.ArgumentParser()
+    flags.add_arguments(parser)
+    return parser.format_help()
+
+
 def test_no_flag_overrides_nothing():
     assert parse() == {}
 
@@ -20,18 +27,48 @@ def test_every_flag_names_a_key_of_the_configuration():
     given = {
         "--model-path": "m", "--served-model-name": "n", "--context-length": "9", "--host": "::1", "--port": "1",
         "--api-keys-file": "f", "--admin-api-key": "a", "--log-level": "debug", "--log-format": "console",
-        "--device": "cuda", "--dtype": "bfloat16", "--page-size": "16", "--mem-fraction-static": "0.5",
-        "--max-total-tokens": "5", "--schedule-policy": "fcfs", "--chunked-prefill-size": "64",
-        "--max-running-requests": "3", "--tokenizers": "2", "--detokenizers": "2", "--run-dir": "/r",
+        "--device": "cpu", "--dtype": "bfloat16", "--page-size": "16", "--mem-fraction-static": "0.5",
+        "--schedule-policy": "dfs-weight", "--chunked-prefill-size": "64", "--radix-eviction-policy": "lfu",
+        "--cache-quota": "0.25", "--executors": "2", "--max-running-requests": "3", "--tokenizers": "2",
+        "--detokenizers": "2", "--run-dir": "/r",
     }  # fmt: skip
-    switches = ["--disable-radix-cache", "--enable-metrics", "--allow-plain-tcp", "--api-key", "k1", "--api-key", "k2"]
+    switches = ["--disable-adaptive-cache", "--sglang-metrics", "--show-cached-text", "--enable-metrics"]
+    switches += ["--allow-plain-tcp", "--api-key", "k1", "--api-key", "k2"]
     argv = [part for pair in given.items() for part in pair] + switches + ["--set", "tokenizer.credits=3"]
     config = load(overrides=parse(*argv))
     assert config.gateway.api_keys == ("k1", "k2")
-    assert config.executor.disable_radix_cache
-    assert config.executor.page_size == 16
+    executor = config.executor
+    assert (executor.page_size, executor.replicas, executor.eviction_policy) == (16, 2, "lfu")
+    assert (executor.cache_quota, executor.adaptive_cache) == (0.25, False)
+    assert config.scheduler.policy == "dfs-weight"
+    assert config.gateway.sglang_metrics
+    assert config.gateway.show_cached_text
     assert config.tokenizer.credits == 3
     assert config.model.name == "n"
+
+
+def test_flags_that_go_with_no_others():
+    config = load(overrides=parse("--disable-radix-cache", "--max-total-tokens", "5", "--dp-size", "3"))
+    executor = config.executor
+    assert (executor.disable_radix_cache, executor.max_total_tokens, executor.replicas) == (True, 5, 3)
+
+
+@pytest.mark.parametrize("policy", ["lpm", "fcfs", "dfs-weight", "lof", "priority"])
+def test_every_policy_can_be_asked_for_and_stands_in_the_help(policy, helptext):
+    assert load(overrides=parse("--schedule-policy", policy)).scheduler.policy == policy
+    assert policy in helptext
+
+
+@pytest.mark.parametrize("policy", ["lru", "lfu", "priority"])
+def test_every_eviction_policy_can_be_asked_for_and_stands_in_the_help(policy, helptext):
+    assert load(overrides=parse("--radix-eviction-policy", policy)).executor.eviction_policy == policy
+    assert policy in helptext
+
+
+def test_metrics_cannot_be_both_on_and_off(capsys):
+    with pytest.raises(SystemExit):
+        parse("--enable-metrics", "--disable-metrics")
+    assert "not allowed with" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

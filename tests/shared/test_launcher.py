@@ -7,9 +7,12 @@ import subprocess
 import sys
 
 import pytest
+import yaml
 
 from sapwood import __version__
 from sapwood.launch import missing_server_modules, server_root
+from shared import launcher
+from shared.config import load
 
 CONFIG_EXIT = 78
 
@@ -51,6 +54,8 @@ def test_launch_server_is_serve():
         (["serve", "--set", "gateway.prt=1"], "did you mean 'port'?"),
         (["serve", "--config", "/no/such.yaml"], "cannot read /no/such.yaml"),
         (["serve", "--schedule-policy", "best"], "Invalid enum value 'best'"),
+        (["serve", "--disable-radix-cache", "--schedule-policy", "lpm"], "(--schedule-policy) lpm orders by the cache"),
+        (["run", "executor", "--max-total-tokens", "9", "--mem-fraction-static", "0.5"], "give one of them"),
     ],
 )
 def test_a_mistake_is_one_clear_line(arguments, message):
@@ -85,6 +90,38 @@ def test_health_without_processes(tmp_path):
     done = sapwood("health", "--run-dir", str(tmp_path))
     assert done.returncode == 1
     assert "no process" in done.stdout
+
+
+def test_executors_are_numbered_like_tokenizers(tmp_path):
+    config = load(overrides={"executor.replicas": 2, "executor.module": "a.module", "tokenizer.replicas": 2})
+    specs = {spec.name: spec.argv for spec in launcher._all_specs(config, tmp_path / "config.yaml")}
+    assert list(specs) == [
+        *("gateway", "tokenizer-1", "tokenizer-2", "scheduler", "executor-1", "executor-2", "detokenizer-1")
+    ]
+    for name in ("executor-1", "executor-2"):
+        assert specs[name][3:] == ("a.module", "--config", str(tmp_path / "config.yaml"), "--name", name)
+
+
+@pytest.mark.parametrize(
+    ("replicas", "threads", "cores", "each"),
+    [(1, None, 8, None), (2, None, 8, 4), (3, None, 8, 2), (4, None, 2, 1), (2, 5, 8, 5)],
+)
+def test_executors_share_the_cores(monkeypatch, replicas, threads, cores, each):
+    monkeypatch.setattr(launcher, "usable_cores", lambda: cores)
+    config = load(overrides={"executor.replicas": replicas, "executor.threads": threads})
+    assert launcher._share_cores(config).executor.threads == each
+
+
+def test_stages_in_containers_can_be_scaled(repository):
+    """Replicas meet at the scheduler's and the gateway's address, and have nothing that there can be only one of."""
+    stages = yaml.safe_load((repository / "docker-compose.yml").read_text())["services"]
+    for stage in ("tokenizer", "executor", "detokenizer"):
+        assert not {"container_name", "hostname", "ports"} & stages[stage].keys()
+        assert stages[stage]["command"][:2] == ["run", stage]
+    environment = {"SAPWOOD_EXECUTOR__THREADS": "null"}
+    config = load(repository / "configs" / "compose.yaml", environment=environment)
+    assert config.executor.threads is None
+    assert config.endpoint("hub") != config.endpoint("hub_bind")
 
 
 def test_the_server_lies_in_the_checkout(repository):

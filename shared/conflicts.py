@@ -1,0 +1,80 @@
+"""Which settings exclude each other, and why: a pure look at a whole configuration.
+
+Only what was asked for counts: a key that is null leaves the choice to whoever uses it. Knows the keys and their
+flags, no file, no machine and no model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from shared.config import Config
+
+CACHE_POLICIES = ("lpm", "dfs-weight")  # they order by what is cached
+
+NO_CACHE = "executor.disable_radix_cache (--disable-radix-cache)"
+POOL_TOKENS = "executor.max_total_tokens (--max-total-tokens)"
+PAGE = "executor.page_size (--page-size)"
+SHOWN_TEXT = "gateway.show_cached_text (--show-cached-text)"
+
+
+def conflicts(config: Config) -> Iterator[str]:
+    """Each as a sentence that names both keys with their flags."""
+    yield from _without_a_cache(config)
+    yield from _sizes(config)
+    yield from _replicas(config)
+    yield from _views(config)
+
+
+def _without_a_cache(config: Config) -> Iterator[str]:
+    executor, policy = config.executor, config.scheduler.policy
+    if not executor.disable_radix_cache:
+        return
+    if policy in CACHE_POLICIES:
+        yield f"scheduler.policy (--schedule-policy) {policy} orders by the cache that {NO_CACHE} turns off"
+    for key, value in (
+        ("executor.eviction_policy (--radix-eviction-policy)", executor.eviction_policy),
+        ("executor.cache_quota (--cache-quota)", executor.cache_quota),
+        ("executor.adaptive_cache", executor.adaptive_cache or None),
+    ):
+        if value is not None:
+            yield f"{key} is about the cache that {NO_CACHE} turns off"
+
+
+def _sizes(config: Config) -> Iterator[str]:
+    executor, scheduler = config.executor, config.scheduler
+    if executor.max_total_tokens is not None:
+        if executor.mem_fraction_static is not None:
+            fraction = "executor.mem_fraction_static (--mem-fraction-static)"
+            yield f"{POOL_TOKENS} and {fraction} both say how large the KV pool is: give one of them"
+        if executor.page_size > executor.max_total_tokens:
+            pool = f"{POOL_TOKENS} {executor.max_total_tokens}"
+            yield f"{PAGE} {executor.page_size} is larger than the whole pool, {pool}"
+    if executor.page_size > scheduler.max_step_tokens:
+        chunk = f"scheduler.max_step_tokens (--chunked-prefill-size) {scheduler.max_step_tokens}"
+        yield f"{chunk} is less than one page, {PAGE} {executor.page_size}"
+    if scheduler.max_running_requests > executor.max_batch:
+        running = f"scheduler.max_running_requests (--max-running-requests) {scheduler.max_running_requests}"
+        batch = f"executor.max_batch (--set executor.max_batch=N) {executor.max_batch}"
+        yield f"{running} is more than one step takes, {batch}"
+
+
+def _replicas(config: Config) -> Iterator[str]:
+    executor = config.executor
+    if executor.replicas > 1 and executor.device.startswith("cuda") and executor.max_total_tokens is None:
+        replicas = f"executor.replicas (--executors) {executor.replicas}"
+        yield f"{replicas} would each take most of the memory of one {executor.device}: say how much with {POOL_TOKENS}"
+
+
+def _views(config: Config) -> Iterator[str]:
+    gateway = config.gateway
+    if gateway.sglang_metrics and not gateway.enable_metrics:
+        yield "gateway.sglang_metrics (--sglang-metrics) needs gateway.enable_metrics, which is off (--disable-metrics)"
+    is_keyed = bool(gateway.api_keys) or gateway.api_keys_file is not None
+    if gateway.show_cached_text and is_keyed and gateway.admin_key is None:
+        yield (
+            f"{SHOWN_TEXT} needs gateway.admin_key (--admin-api-key) beside gateway.api_keys: nobody else may see the "
+            "text of others"
+        )

@@ -1,12 +1,14 @@
-"""Who goes first, who gives way, who takes the work: small named functions over a read-only view. They keep no state.
+"""Who goes first, who gives way: small named functions over a read-only view. They keep no state.
 
-An order is a sort key: the smallest goes first. Priorities are strict; within a priority nobody starves.
+A sort key: the smallest goes first. The keys say who is preferred among requests of one tenant and one priority; who
+has waited too long goes before all of them, whatever the policy.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import Protocol, TypeAlias, TypeVar
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol, TypeAlias
 
 
 class Candidate(Protocol):
@@ -17,44 +19,44 @@ class Candidate(Protocol):
     @property
     def order(self) -> int: ...  # of arrival
     @property
-    def arrived_s(self) -> float: ...
+    def max_new_tokens(self) -> int: ...
     @property
     def hint_tokens(self) -> int: ...  # what the cache would give it
 
 
-class Worker(Protocol):
-    """An executor."""
-
-    @property
-    def running_requests(self) -> int: ...
-
-
 SortKey: TypeAlias = tuple[int, ...]
-Order: TypeAlias = Callable[[Candidate, float, float], SortKey]  # candidate, now_s, max_wait_s
-
-W = TypeVar("W", bound=Worker)
 
 
-def fcfs(candidate: Candidate, now_s: float, max_wait_s: float) -> SortKey:
+def arrival(candidate: Candidate) -> SortKey:
     """First come, first served."""
-    return seniority(candidate)
+    return (candidate.order,)
 
 
-def lpm(candidate: Candidate, now_s: float, max_wait_s: float) -> SortKey:
-    """Longest cached prefix first; but who has waited for max_wait_s goes before those that have not, oldest first."""
-    hint = candidate.hint_tokens if now_s - candidate.arrived_s < max_wait_s else None
-    return (-candidate.priority, hint is not None, -(hint or 0), candidate.order)
+def longest_prefix(candidate: Candidate) -> SortKey:
+    """Who has most in the cache first, before it is evicted."""
+    return (-candidate.hint_tokens, candidate.order)
 
 
-ORDERS: dict[str, Order] = {"fcfs": fcfs, "lpm": lpm}
-WITH_HINTS = frozenset({"lpm"})  # worth telling an executor of requests before their turn
+def longest_output(candidate: Candidate) -> SortKey:
+    return (-candidate.max_new_tokens, candidate.order)
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    key: Callable[[Candidate], SortKey]
+    ranked: bool = True  # the higher priority first
+    depth_first: bool = False  # through the tree, where most wait first; the key decides where there is no tree
+
+
+POLICIES: dict[str, Policy] = {
+    "lpm": Policy(longest_prefix),
+    "fcfs": Policy(arrival, ranked=False),
+    "priority": Policy(arrival),
+    "lof": Policy(longest_output),
+    "dfs-weight": Policy(arrival, depth_first=True),
+}
 
 
 def seniority(candidate: Candidate) -> SortKey:
     """The highest priority, then the oldest. Of those that run, the most junior gives way when room is short."""
     return (-candidate.priority, candidate.order)
-
-
-def by_load(workers: Iterable[W]) -> list[W]:
-    """Who is asked first to take work: the least loaded."""
-    return sorted(workers, key=lambda worker: worker.running_requests)

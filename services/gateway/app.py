@@ -7,6 +7,7 @@ import time
 
 from aiohttp import web
 
+from services.gateway.cache_routes import CacheRoutes
 from services.gateway.dispatch import Dispatcher
 from services.gateway.generation_routes import GenerationRoutes
 from services.gateway.limits import Keyring, Limits
@@ -22,7 +23,7 @@ def new_request_id() -> str:
 
 
 def make_app(dispatcher: Dispatcher, config: GatewayConfig, card: ModelCard, keys: Keyring) -> web.Application:
-    metrics = Metrics()
+    metrics = Metrics(sglang_model=card.model_id if config.sglang_metrics else None)
     limits = Limits.of(config, card)
     app = web.Application(
         client_max_size=config.max_body_bytes,
@@ -30,6 +31,7 @@ def make_app(dispatcher: Dispatcher, config: GatewayConfig, card: ModelCard, key
     )
     app.on_response_prepare.append(add_request_id)
     GenerationRoutes(dispatcher, limits).add_to(app.router)
+    CacheRoutes(dispatcher, shows_text=config.show_cached_text).add_to(app.router)
     operations = OperationRoutes(dispatcher, card, limits, metrics, int(time.time()))
     operations.add_to(app.router, enable_metrics=config.enable_metrics)
     return app

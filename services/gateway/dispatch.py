@@ -7,11 +7,11 @@ Decides nothing about a request itself, except whether there is room for it.
 from __future__ import annotations
 
 import asyncio
-import secrets
 import time
 from collections.abc import Callable
 from typing import Any, Literal, assert_never
 
+from services.gateway.calls import Calls
 from services.gateway.errors import ApiError
 from services.gateway.events import (
     ClientGone,
@@ -46,7 +46,6 @@ ADMIN_SLACK_S = 1.5  # beyond what the scheduler is given: its own answer says m
 
 OVERLOADED = wire.Error("too many open requests; try again later", "overloaded", status=429, retry_after_s=1.0)
 DRAINING = wire.Error("the server is shutting down", "shutting_down", status=503, retry_after_s=1.0)
-NO_SCHEDULER = wire.Error("no scheduler is connected", "unavailable", status=503, retry_after_s=1.0)
 
 
 class Dispatcher:
@@ -68,7 +67,8 @@ class Dispatcher:
         )
         self._streams: dict[str, Stream] = {}
         self._finished_requests = 0
-        self._calls: dict[str, asyncio.Future[wire.AdminReply]] = {}
+        self._admin_calls: Calls[wire.AdminReply] = Calls("scheduler")
+        self._text_calls: Calls[wire.TextReply] = Calls("tokenizer")
         self._front = context.bind(
             "front_bind", wire.FRONT_ACCEPTS, self._on_front, progress=self.progress, clock=clock
         )
@@ -90,20 +90,29 @@ class Dispatcher:
         self._tell(Opened(request_id, request, self._clock() + timeout_s, time.time() + timeout_s))
         return stream
 
-    async def admin(self, op: Literal["flush", "info", "counters"], timeout_s: float) -> wire.AdminReply:
-        """Ask the scheduler. Raises ApiError if it is away or does not answer in time."""
-        call_id = secrets.token_hex(8)
-        future: asyncio.Future[wire.AdminReply] = asyncio.get_running_loop().create_future()
-        self._calls[call_id] = future
-        try:
-            if not any(self._hub.send(peer, wire.Admin(call_id, op, timeout_s)) for peer in self._hub.peers):
-                raise ApiError(NO_SCHEDULER)
-            return await asyncio.wait_for(future, timeout_s + ADMIN_SLACK_S)
-        except TimeoutError:
-            message = f"the scheduler did not answer within {timeout_s:g} s"
-            raise ApiError(wire.Error(message, "timeout", status=504)) from None
-        finally:
-            del self._calls[call_id]
+    async def admin(
+        self, op: Literal["flush", "tree", "info", "counters"], timeout_s: float, *, text: bool = False
+    ) -> dict[str, Any]:
+        """The scheduler's answer. Raises ApiError if it is away, does not answer in time, or answers with an error."""
+        reply = await self._admin_calls.ask(
+            self._hub.peers,
+            lambda peer, call_id: self._hub.send(peer, wire.Admin(call_id, op, timeout_s, text)),
+            timeout_s + ADMIN_SLACK_S,
+        )
+        if reply.error is not None:
+            raise ApiError(reply.error)
+        return reply.payload
+
+    async def detokenize(self, token_ids: tuple[int, ...], timeout_s: float) -> str:
+        """Their text without special tokens, by some tokenizer. Raises ApiError as `admin` does."""
+        reply = await self._text_calls.ask(
+            self._front.peers("tokenizer"),
+            lambda peer, call_id: self._front.send(peer, wire.Text(call_id, "detokenize", token_ids=token_ids)),
+            timeout_s,
+        )
+        if reply.error is not None:
+            raise ApiError(reply.error)
+        return reply.text
 
     @property
     def open_requests(self) -> int:
@@ -146,6 +155,7 @@ class Dispatcher:
                     self._tell(TokenizerJoined(peer, hello.name))
             case Left(peer, reason):
                 if self._on_left(peer, reason) == "tokenizer":
+                    self._text_calls.left(peer)
                     self._tell(TokenizerLeft(peer))
             case Received(peer, message):
                 self._on_front_message(peer, message)
@@ -163,6 +173,8 @@ class Dispatcher:
                 self._tell(EncodedBy(peer, message))
             case wire.EncodeFailed():
                 self._tell(EncodeFailedBy(peer, message))
+            case wire.TextReply(call_id):
+                self._text_calls.answered(call_id, message)
             case wire.Heartbeat(progress):
                 self.stages.progressed(peer, progress)
 
@@ -175,7 +187,7 @@ class Dispatcher:
             case Left(peer, reason):
                 self._on_left(peer, reason)
                 self._tell(HubLeft(peer))
-                self._fail_calls()
+                self._admin_calls.left(peer)
             case Received(peer, message):
                 self._on_hub_message(peer, message)
             case _:
@@ -189,19 +201,12 @@ class Dispatcher:
                 self.stages.progressed(peer, progress)
                 self._tell(HubProgressed(progress.last_seq))
             case wire.AdminReply(call_id):
-                future = self._calls.get(call_id)
-                if future is not None and not future.done():
-                    future.set_result(message)
+                self._admin_calls.answered(call_id, message)
 
     def _on_left(self, peer: str, reason: str) -> wire.Role:
         gone = self.stages.left(peer)
         self._log.warning("peer_left", peer=gone.name, role=gone.role, reason=reason)
         return gone.role
-
-    def _fail_calls(self) -> None:
-        for future in self._calls.values():
-            if not future.done():
-                future.set_exception(ApiError(NO_SCHEDULER))
 
     # --- commands out -------------------------------------------------------------------------------------------------
 

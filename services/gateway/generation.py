@@ -59,6 +59,7 @@ class Ending(msgspec.Struct, frozen=True):
     finish_reason: Literal["stop", "length"] | None = None
     matched_stop: int | str | None = None
     error: wire.Error | None = None
+    executor: str | None = None  # by name: where it ran last
 
 
 def merge(deltas: Sequence[Delta]) -> Delta:

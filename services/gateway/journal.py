@@ -297,13 +297,16 @@ class Journal:
 
     def _fail(self, entry: OpenRequest, error: wire.Error) -> list[Command]:
         self._forget(entry)
-        return [Finish(entry.request_id, Ending(entry.usage, entry.attempt, entry.tokenizer, error=error))]
+        ending = Ending(entry.usage, entry.attempt, entry.tokenizer, error=error, executor=entry.executor)
+        return [Finish(entry.request_id, ending)]
 
     def _end(
         self, entry: OpenRequest, finish_reason: Literal["stop", "length"], matched_stop: int | str | None
     ) -> list[Command]:
         self._forget(entry)
-        ending = Ending(entry.usage, entry.attempt, entry.tokenizer, finish_reason, matched_stop)
+        ending = Ending(
+            entry.usage, entry.attempt, entry.tokenizer, finish_reason, matched_stop, executor=entry.executor
+        )
         return [Finish(entry.request_id, ending)]
 
     def _forget(self, entry: OpenRequest) -> None:

@@ -1,7 +1,7 @@
 """Counters, histograms and gauges for /metrics, in a registry of their own. Knows prometheus-client, no route.
 
 What the gateway counts itself agrees with the usage in the replies and with the log lines: all come from one record.
-Gauges of the scheduler and of the KV pool are asked for at the time of a scrape and set here.
+Figures of the scheduler and of the executors are asked for at the time of a scrape and handed in.
 """
 
 from __future__ import annotations
@@ -20,6 +20,8 @@ from prometheus_client import (
 )
 
 from services.gateway.generation import Usage
+from services.gateway.pool_metrics import PoolMetrics
+from services.gateway.sglang_metrics import SglangMetrics
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST
 
@@ -28,22 +30,13 @@ LATENCY_BUCKETS_S = (
     *(1.0, 2.5, 5.0, 10.0, 25.0, 60.0, 120.0, 300.0),
 )
 
-# Key of the figure: name of the gauge, what it says.
-QUEUE_GAUGES = {
-    "running": ("sapwood_running_requests", "Requests that hold KV"),
-    "waiting": ("sapwood_waiting_requests", "Requests in the scheduler's queue"),
-}
-POOL_GAUGES = {
-    "free_tokens": ("sapwood_kv_free_tokens", "KV slots that hold nothing"),
-    "evictable_tokens": ("sapwood_kv_evictable_tokens", "KV slots that hold cached tokens nobody needs now"),
-    "pinned_tokens": ("sapwood_kv_pinned_tokens", "KV slots that running requests hold"),
-    "cached_tokens": ("sapwood_cache_tokens", "Tokens in the radix cache"),
-    "nodes": ("sapwood_cache_nodes", "Nodes of the radix cache"),
-}
-
 
 class Metrics:
-    def __init__(self) -> None:
+    """Args:
+    sglang_model: the model's name, to show the main figures under SGLang's names too; None for ours alone.
+    """
+
+    def __init__(self, sglang_model: str | None = None) -> None:
         # Without it each series has a time of creation beside it, which nobody reads.
         disable_created_metrics()  # type: ignore[no-untyped-call]
         registry = self._registry = CollectorRegistry()
@@ -59,10 +52,12 @@ class Metrics:
         self._hits_and_misses = (0, 0)
         self._hit_rate = Gauge("sapwood_cache_hit_rate", "Share of prompt tokens found so far", registry=registry)
         self._first_token = self._latency("sapwood_time_to_first_token_seconds", "From arrival to the first output")
-        self._inter_token = self._latency("sapwood_inter_token_seconds", "Between neighbouring pieces of output")
+        self._inter_token = self._latency("sapwood_inter_token_seconds", "Between neighbouring output tokens")
         self._whole = self._latency("sapwood_request_seconds", "From arrival to the end of a generation")
-        self._queue = self._gauges(QUEUE_GAUGES)
-        self._pool = self._gauges(POOL_GAUGES)
+        self._pool = PoolMetrics(registry)
+        self._aliases = CollectorRegistry()
+        if sglang_model is not None:
+            self._aliases.register(SglangMetrics(registry, sglang_model))
 
     def output(self, num_tokens: int) -> None:
         self._decode_tokens.inc(num_tokens)
@@ -70,8 +65,10 @@ class Metrics:
     def first_output(self, seconds: float) -> None:
         self._first_token.observe(seconds)
 
-    def next_output(self, seconds: float) -> None:
-        self._inter_token.observe(seconds)
+    def next_output(self, seconds: float, num_tokens: int) -> None:
+        """A piece of so many tokens, so long after the one before."""
+        for _ in range(num_tokens):
+            self._inter_token.observe(seconds / num_tokens)
 
     def generated(self, usage: Usage, seconds: float) -> None:
         """A generation has ended, in whatever way."""
@@ -88,19 +85,12 @@ class Metrics:
         self._requests.labels(route, outcome).inc()
 
     def scheduler(self, payload: Mapping[str, Any]) -> None:
-        """The answer to Admin("counters"): the pools of all executors together make the figures of the pool."""
-        for key, gauge in self._queue.items():
-            gauge.set(payload["scheduler"][key])
-        executors = payload["executors"].values()
-        for key, gauge in self._pool.items():
-            gauge.set(sum(figures[key] for figures in executors))
+        """The answer to Admin("counters")."""
+        self._pool.update(payload)
 
     def text(self, open_requests: int) -> bytes:
         self._open.set(open_requests)
-        return generate_latest(self._registry)
+        return generate_latest(self._registry) + generate_latest(self._aliases)
 
     def _latency(self, name: str, text: str) -> Histogram:
         return Histogram(name, text, registry=self._registry, buckets=LATENCY_BUCKETS_S)
-
-    def _gauges(self, named: Mapping[str, tuple[str, str]]) -> dict[str, Gauge]:
-        return {key: Gauge(name, text, registry=self._registry) for key, (name, text) in named.items()}

@@ -19,7 +19,7 @@ RECORD = web.RequestKey("record", RequestRecord)
 CALLER = web.RequestKey("caller", Caller)
 
 PROBES = frozenset({"/health", "/ready", "/metrics"})  # open to all, and not worth a log line
-ADMIN_ROUTES = frozenset({"/flush_cache", "/server_info"})  # each makes an executor stop between two steps
+ADMIN_ROUTES = frozenset({"/cache", "/flush_cache", "/server_info"})  # each makes an executor stop between two steps
 
 INTERNAL = wire.Error("the server made a mistake", "internal_error", status=500)
 NO_KEY = wire.Error("an API key is needed: Authorization: Bearer KEY", "invalid_api_key", status=401)

@@ -29,6 +29,7 @@ class OpenRequest:
     submitted_s: float | None = None  # when this attempt was
     has_output: bool = False  # a token of this attempt has arrived
     tokenizer: str | None = None  # by name: who encoded it last
+    executor: str | None = None  # by name: where it runs, or ran last
     prompt_token_ids: tuple[int, ...] | None = None  # once accepted
     max_new_tokens: int | None = None  # as accepted
     token_ids: list[int] = field(default_factory=list)
@@ -62,6 +63,7 @@ class OpenRequest:
         self.progressed_s = now_s
         self.has_output |= bool(update.token_ids)
         self.counts = self.counts or update.counts
+        self.executor = update.counts.executor or self.executor
         return Delta(text, token_ids, self.usage, update.logprobs[skip:])
 
     @property

@@ -1,16 +1,16 @@
-"""The routes for operators and for clients that look around: health, metrics, models, the cache."""
+"""The routes for operators and for clients that look around: health, metrics, models."""
 
 from __future__ import annotations
 
 import contextlib
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 from aiohttp import web
 
 from sapwood import __version__
 from services.gateway.dispatch import Dispatcher
-from services.gateway.errors import ApiError, InvalidRequest
+from services.gateway.errors import ApiError
 from services.gateway.limits import Limits
 from services.gateway.metrics import CONTENT_TYPE, Metrics
 from services.gateway.schemas.openai import check_model
@@ -19,8 +19,6 @@ from shared.model_card import ModelCard
 
 SCRAPE_TIMEOUT_S = 0.5  # for the scheduler's figures; without them a scrape shows the last ones
 INFO_TIMEOUT_S = 2.0
-FLUSH_TIMEOUT_S = 5.0
-LONGEST_FLUSH_TIMEOUT_S = 60.0
 
 
 class OperationRoutes:
@@ -46,8 +44,6 @@ class OperationRoutes:
         router.add_get("/v1/models/{model_id:.+}", self.model)
         router.add_get("/get_model_info", self.model_info)
         router.add_get("/server_info", self.server_info)
-        router.add_get("/flush_cache", self.flush_cache)
-        router.add_post("/flush_cache", self.flush_cache)
 
     async def health(self, _request: web.Request) -> web.Response:
         """Whether every stage is there and gets on; nothing is generated for it."""
@@ -67,7 +63,7 @@ class OperationRoutes:
 
     async def metrics(self, _request: web.Request) -> web.Response:
         with contextlib.suppress(ApiError):
-            self._metrics.scheduler(await self._ask("counters", SCRAPE_TIMEOUT_S))
+            self._metrics.scheduler(await self._dispatcher.admin("counters", SCRAPE_TIMEOUT_S))
         text = self._metrics.text(self._dispatcher.open_requests)
         return web.Response(body=text, headers={"Content-Type": CONTENT_TYPE})
 
@@ -92,7 +88,7 @@ class OperationRoutes:
 
     async def server_info(self, _request: web.Request) -> web.Response:
         """Executors check their whole pool for it, between two steps."""
-        answer = await self._ask("info", INFO_TIMEOUT_S)
+        answer = await self._dispatcher.admin("info", INFO_TIMEOUT_S)
         return json_response(
             {
                 "version": __version__,
@@ -103,18 +99,6 @@ class OperationRoutes:
             }
         )
 
-    async def flush_cache(self, request: web.Request) -> web.Response:
-        """Waits for a moment of idleness, up to ?timeout= seconds, and says what was freed."""
-        answer = await self._ask("flush", _timeout_s(request.query.get("timeout")))
-        freed_tokens = sum(executor["freed_tokens"] for executor in answer["executors"].values())
-        return json_response({"status": "flushed", "freed_tokens": freed_tokens})
-
-    async def _ask(self, op: Literal["flush", "info", "counters"], timeout_s: float) -> dict[str, Any]:
-        reply = await self._dispatcher.admin(op, timeout_s)
-        if reply.error is not None:
-            raise ApiError(reply.error)
-        return reply.payload
-
     def _model(self) -> dict[str, Any]:
         return {
             "id": self._card.model_id,
@@ -123,15 +107,3 @@ class OperationRoutes:
             "owned_by": "sapwood",
             "max_model_len": self._card.max_model_len,
         }
-
-
-def _timeout_s(text: str | None) -> float:
-    if text is None:
-        return FLUSH_TIMEOUT_S
-    try:
-        timeout_s = float(text)
-    except ValueError:
-        raise InvalidRequest("expected seconds", "timeout") from None
-    if not 0 <= timeout_s <= LONGEST_FLUSH_TIMEOUT_S:
-        raise InvalidRequest(f"between 0 and {LONGEST_FLUSH_TIMEOUT_S:g} seconds", "timeout")
-    return timeout_s

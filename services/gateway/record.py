@@ -40,7 +40,7 @@ class RequestRecord:
             self.ttft_s = now_s - self.started_s
             self.metrics.first_output(self.ttft_s)
         else:
-            self.metrics.next_output(now_s - self._last_output_s)
+            self.metrics.next_output(now_s - self._last_output_s, delta.usage.completion_tokens - self._counted_tokens)
         self._last_output_s = now_s
         self._count(delta.usage)
 
@@ -82,6 +82,7 @@ class RequestRecord:
             "ttft_s": round(self.ttft_s, 6) if self.ttft_s is not None else None,
             "attempts": ending.attempts,
             "tokenizer": ending.tokenizer,
+            "executor": ending.executor,
         }
 
     def _count(self, usage: Usage) -> None:

@@ -14,7 +14,36 @@ from shared.transport import MemoryTransport
 
 FIRST_TOKEN_ID = 100
 CACHED_TOKENS = 2
-POOL = {"free_tokens": 10, "evictable_tokens": 20, "pinned_tokens": 30, "cached_tokens": 50, "nodes": 3}
+POOL = {
+    "free_tokens": 10,
+    "evictable_tokens": 20,
+    "pinned_tokens": 30,
+    "protected_tokens": {"a": 4, "b": 1},
+    "hit_tokens": 8,
+    "miss_tokens": 2,
+    "evicted_tokens": 7,
+    "cached_tokens": 50,
+    "nodes": 3,
+    "namespaces": 2,
+    "cheap_namespaces": 1,
+    "waiting": 0,
+    "running": 1,
+}
+
+
+def tree(*heads):
+    """What an executor answers to Admin("tree"): a node for each head, the n-th of 100 - n tokens."""
+    sums = ("nodes", "namespaces", "cheap_namespaces", "cached_tokens", "pinned_tokens", "evictable_tokens")
+    sums += ("capacity_tokens", "hit_tokens", "miss_tokens", "evicted_tokens", "deepest_tokens", "uses")
+    node = {"namespace": "", "depth_tokens": 0, "children": 0, "pins": 1, "hits": 2, "priority": 0, "last_used": 5}
+    return {
+        **{key: number for number, key in enumerate(sums, 1)},
+        "tenants": {"": {"cached_tokens": 4, "protected_tokens": 0}},
+        "largest": [
+            {**node, "tokens": 100 - number, "head_token_ids": list(map(ord, head))}
+            for number, head in enumerate(heads)
+        ],
+    }
 
 
 class LoopTransport(MemoryTransport):
@@ -57,9 +86,14 @@ class FakePipeline:
             "flush": {"executors": {"executor-1": {"freed_tokens": 7}}},
             "info": {"executors": {"executor-1": {"model_id": "tiny"}}},
             "counters": {"executors": {"executor-1": POOL, "executor-2": POOL}},
+            "tree": {"executors": {"executor-1": tree("You are", "Once"), "executor-2": tree("You are")}},
         }
         self.admin_error = None
         self.encodes, self.submits, self.aborts, self.audits = [], [], [], []
+        self.texts, self.admins = [], []
+        self.answers_texts = True
+        self.cached_tokens = CACHED_TOKENS  # what an attempt finds in the cache
+        self.executor = "executor-1"  # where it runs
         self.runs = {}
         self.links = {}  # by the name of the process
         self.held_encodes = None  # a list: tokenizers do not answer
@@ -80,6 +114,10 @@ class FakePipeline:
                     link.send(gateway, wire.Ready(granted))
                 case Received(gateway, wire.Encode() as encode):
                     self._on_encode(link, gateway, encode)
+                case Received(gateway, wire.Text() as text):
+                    self.texts.append(text)
+                    if self.answers_texts:
+                        link.send(gateway, wire.TextReply(text.call_id, text="".join(map(chr, text.token_ids))))
 
         link = await self._dial(name, "tokenizer", wire.FrontToTokenizer, on_event)
 
@@ -152,6 +190,7 @@ class FakePipeline:
             case Received(_, wire.Audit() as audit):
                 self.audits.append(audit)
             case Received(peer, wire.Admin() as admin):
+                self.admins.append(admin)
                 payload = {"scheduler": {"running": len(self.runs), "waiting": 0}, **self.admin_payload[admin.op]}
                 self.hub.send(peer, wire.AdminReply(admin.call_id, payload, self.admin_error))
 
@@ -182,7 +221,7 @@ class FakePipeline:
         text = "".join(self.pieces[:end])[run.text_offset :]
         update = wire.TextUpdate(
             *(request_id, run.submit.attempt, run.offset, token_ids, run.text_offset, text),
-            wire.Counts(num_prompt_tokens, max(0, min(CACHED_TOKENS, num_prompt_tokens - 1))),
+            wire.Counts(num_prompt_tokens, max(0, min(self.cached_tokens, num_prompt_tokens - 1)), self.executor),
             logprobs=self._logprobs(run, end),
             **self._ending(end, limit),
         )

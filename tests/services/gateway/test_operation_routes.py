@@ -1,10 +1,10 @@
-"""Health, metrics, models, the cache, and who may ask, over HTTP."""
+"""Health, metrics, models, and who may ask, over HTTP."""
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from sapwood import __version__
-from shared import wire
+from tests.support.fake_pipeline import POOL
 from tests.support.served_gateway import serving
 
 
@@ -84,6 +84,43 @@ async def test_metrics_show_the_schedulers_figures(served):
     assert found["sapwood_kv_free_tokens",] == 20
     assert found["sapwood_kv_pinned_tokens",] == 60
     assert found["sapwood_cache_tokens",] == 100
+    assert found["sapwood_kv_capacity_tokens",] == 120
+    assert found["sapwood_kv_protected_tokens",] == 10
+    assert found["sapwood_cache_namespaces", "full"] == found["sapwood_cache_namespaces", "cheap"] == 2
+    assert found["sapwood_cache_evicted_tokens_total",] == 14
+    assert found["sapwood_executor_kv_pinned_tokens", "executor-2"] == 30
+    assert found["sapwood_executor_running_requests", "executor-1"] == 1
+
+
+async def test_an_executor_that_is_gone_is_gone_from_the_labels(served):
+    assert ("sapwood_executor_kv_free_tokens", "executor-2") in await samples(served)
+    served.pipeline.admin_payload["counters"] = {"executors": {"executor-1": POOL}}
+    found = await samples(served)
+    assert ("sapwood_executor_kv_free_tokens", "executor-2") not in found
+    assert found["sapwood_executor_kv_free_tokens", "executor-1"] == found["sapwood_kv_free_tokens",] == 10
+
+
+async def test_the_hit_rate_rises_with_a_second_request_of_the_same_prefix(served):
+    served.pipeline.cached_tokens = 0
+    await served.post("/generate", {"text": "Once upon a time"})
+    before = await samples(served)
+    served.pipeline.cached_tokens = 15
+    await served.post("/generate", {"text": "Once upon a time"})
+    after = await samples(served)
+    assert (before["sapwood_cache_hit_rate",], after["sapwood_cache_hit_rate",]) == (0, 15 / 32)
+
+
+async def test_sglangs_names_are_there_if_asked_for(tmp_path, tiny_card):
+    async with serving(tmp_path, tiny_card, sglang_metrics=True) as served:
+        await served.post("/generate", {"text": "Once"})
+        found = await samples(served)
+    assert found["sglang:cache_hit_rate", "tiny"] == 0.5
+    assert found["sglang:prompt_tokens_total", "tiny"] == found["sglang:generation_tokens_total", "tiny"] == 4
+    assert found["sapwood_decode_tokens_total",] == 4
+
+
+async def test_without_being_asked_for_they_are_not(served):
+    assert not any(name.startswith("sglang") for name, *_ in await samples(served))
 
 
 async def test_metrics_are_there_without_a_scheduler(served):
@@ -120,24 +157,6 @@ async def test_server_info(served):
     assert reply["executors"] == {"executor-1": {"model_id": "tiny"}}
 
 
-@pytest.mark.parametrize("method", ["get", "post"])
-async def test_flush(served, method):
-    status, reply, _ = await getattr(served, method)("/flush_cache?timeout=2")
-    assert (status, reply) == (200, {"status": "flushed", "freed_tokens": 7})
-
-
-@pytest.mark.parametrize("timeout", ["x", "-1", "nan", "1e9"])
-async def test_a_bad_timeout(served, timeout):
-    status, reply, _ = await served.get(f"/flush_cache?timeout={timeout}")
-    assert (status, reply["error"]["param"]) == (400, "timeout")
-
-
-async def test_a_flush_that_fails_says_why(served):
-    served.pipeline.admin_error = wire.Error("requests were running for all of 5 s", "busy", status=503)
-    status, reply, _ = await served.post("/flush_cache")
-    assert (status, reply["error"]["code"]) == (503, "busy")
-
-
 async def test_without_a_scheduler_nothing_can_be_asked(served):
     served.pipeline.kill_scheduler()
     status, reply, _ = await served.get("/server_info")
@@ -149,7 +168,7 @@ async def test_without_a_scheduler_nothing_can_be_asked(served):
 
 async def test_with_keys_nothing_but_the_probes_answers_without_one(tmp_path, tiny_card):
     async with serving(tmp_path, tiny_card, api_keys=("sk-1",), admin_key="sk-root") as served:
-        for path in ("/v1/models", "/get_model_info", "/server_info", "/flush_cache", "/nowhere"):
+        for path in ("/v1/models", "/get_model_info", "/server_info", "/cache", "/flush_cache", "/nowhere"):
             status, reply, headers = await served.get(path)
             assert (status, reply["error"]["type"]) == (401, "authentication_error"), path
             assert headers["x-request-id"]
@@ -170,7 +189,8 @@ async def test_a_key_is_a_namespace_and_no_admin(tmp_path, tiny_card):
 
 
 @pytest.mark.parametrize(
-    ("method", "path"), [("post", "/flush_cache"), ("get", "/flush_cache"), ("get", "/server_info")]
+    ("method", "path"),
+    [("post", "/flush_cache"), ("get", "/flush_cache"), ("get", "/cache"), ("get", "/server_info")],
 )
 async def test_what_every_stage_pays_for_needs_the_admin_key(tmp_path, tiny_card, method, path):
     async with serving(tmp_path, tiny_card, api_keys=("sk-1",), admin_key="sk-root") as served:

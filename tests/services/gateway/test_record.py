@@ -45,6 +45,7 @@ async def test_a_request_has_one_line(lines):
         "completion_tokens": 4,
         "attempts": 1,
         "tokenizer": "tokenizer-1",
+        "executor": "executor-1",
     }
 
 

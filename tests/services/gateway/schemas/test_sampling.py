@@ -177,3 +177,31 @@ def test_salts_divide_the_tenants_part_of_the_cache():
     assert all(space == "tenant" or space.startswith("tenant/") for space in spaces)
     same = {READERS[name]({"cache_salt": "a"}).request.namespace for name in ("chat", "completions", "native")}
     assert len(same) == 1
+
+
+@pytest.mark.parametrize("name", ["chat", "completions", "native"])
+def test_priority_and_cache_keys_are_taken_by_every_api(name):
+    request = READERS[name]({"priority": -1000, "extra_key": "a", "cache_salt": "b"}).request
+    assert request.priority == -1000
+    assert request.namespace == READERS["chat"]({"extra_key": "a", "cache_salt": "b"}).request.namespace
+    absent = READERS[name]({"priority": None, "extra_key": None, "cache_salt": ""}).request
+    assert (absent.priority, absent.namespace) == (0, "tenant")
+
+
+@pytest.mark.parametrize("name", ["chat", "completions", "native"])
+@pytest.mark.parametrize(
+    ("field", "value", "problem"),
+    [
+        *(("priority", value, "expected int") for value in ("1", True, 1.5, [1], {})),
+        ("priority", 1001, "<= 1000"),
+        ("priority", -1001, ">= -1000"),
+        *((field, value, "expected str") for field in ("extra_key", "cache_salt") for value in (1, True, ["a"], {})),
+        *((field, "x" * 257, "<= 256") for field in ("extra_key", "cache_salt")),
+    ],
+)
+def test_priority_and_cache_keys_of_a_wrong_kind_are_refused(name, field, value, problem):
+    with pytest.raises(ApiError) as caught:
+        READERS[name]({field: value})
+    error = caught.value.error
+    assert (error.status, error.param) == (400, field)
+    assert problem in error.message

@@ -1,0 +1,100 @@
+"""Gauges of the scheduler's queue and of the executors' pools and trees, set from the answer to Admin("counters").
+
+The plain names are of all executors together; what begins with sapwood_executor_ is of each, by its name. An executor
+that is gone is gone from the labels too, so there are never more of them than executors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+from prometheus_client import CollectorRegistry, Counter, Gauge
+
+# Key of the figure: name of the gauge, what it says.
+QUEUE_GAUGES = {
+    "running": ("sapwood_running_requests", "Requests that hold KV"),
+    "waiting": ("sapwood_waiting_requests", "Requests in the scheduler's queue"),
+}
+POOL_GAUGES = {
+    "capacity_tokens": ("sapwood_kv_capacity_tokens", "KV slots"),
+    "free_tokens": ("sapwood_kv_free_tokens", "KV slots that hold nothing"),
+    "evictable_tokens": ("sapwood_kv_evictable_tokens", "KV slots that hold cached tokens nobody needs now"),
+    "pinned_tokens": ("sapwood_kv_pinned_tokens", "KV slots that running requests hold"),
+    "protected_in_all": ("sapwood_kv_protected_tokens", "Evictable KV slots that tenants' quotas keep from the others"),
+    "cached_tokens": ("sapwood_cache_tokens", "Tokens in the radix cache"),
+    "nodes": ("sapwood_cache_nodes", "Nodes of the radix cache"),
+}
+EXECUTOR_GAUGES = {
+    "running": ("sapwood_executor_running_requests", "Requests that this executor holds KV for"),
+    "capacity_tokens": ("sapwood_executor_kv_capacity_tokens", "KV slots of this executor"),
+    "free_tokens": ("sapwood_executor_kv_free_tokens", "KV slots of this executor that hold nothing"),
+    "evictable_tokens": ("sapwood_executor_kv_evictable_tokens", "Cached tokens of this executor nobody needs now"),
+    "pinned_tokens": ("sapwood_executor_kv_pinned_tokens", "KV slots that requests running there hold"),
+    "cached_tokens": ("sapwood_executor_cache_tokens", "Tokens in this executor's radix cache"),
+}
+
+
+class Figures(msgspec.Struct, frozen=True, kw_only=True):
+    """What one executor tells of itself."""
+
+    running: int = 0
+    free_tokens: int = 0
+    evictable_tokens: int = 0
+    pinned_tokens: int = 0
+    protected_tokens: dict[str, int] = {}  # by tenant
+    cached_tokens: int = 0
+    evicted_tokens: int = 0  # since its start
+    nodes: int = 0
+    namespaces: int = 0
+    cheap_namespaces: int = 0
+
+    @property
+    def capacity_tokens(self) -> int:
+        return self.free_tokens + self.evictable_tokens + self.pinned_tokens
+
+    @property
+    def protected_in_all(self) -> int:
+        return sum(self.protected_tokens.values())
+
+
+class PoolMetrics:
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._queue = {key: Gauge(*named, registry=registry) for key, named in QUEUE_GAUGES.items()}
+        self._pool = {key: Gauge(*named, registry=registry) for key, named in POOL_GAUGES.items()}
+        self._each = {key: Gauge(*named, ["executor"], registry=registry) for key, named in EXECUTOR_GAUGES.items()}
+        namespaces = Gauge(
+            "sapwood_cache_namespaces",
+            "Namespaces of the radix cache, by mode: cheap where reuse is so low that little is kept",
+            ["mode"],
+            registry=registry,
+        )
+        self._full, self._cheap = namespaces.labels("full"), namespaces.labels("cheap")
+        self._evicted = Counter("sapwood_cache_evicted_tokens", "Cached tokens that made room", registry=registry)
+        self._evicted_of: dict[str, int] = {}  # by executor: its total when it was last asked
+
+    def update(self, payload: Mapping[str, Any]) -> None:
+        for key, gauge in self._queue.items():
+            gauge.set(payload["scheduler"][key])
+        executors = msgspec.convert(payload["executors"], dict[str, Figures])
+        for key, gauge in self._pool.items():
+            gauge.set(sum(getattr(figures, key) for figures in executors.values()))
+        self._update_each(executors)
+        cheap = sum(figures.cheap_namespaces for figures in executors.values())
+        self._cheap.set(cheap)
+        self._full.set(sum(figures.namespaces for figures in executors.values()) - cheap)
+        for name, figures in executors.items():
+            self._count_evicted(name, figures.evicted_tokens)
+
+    def _update_each(self, executors: Mapping[str, Figures]) -> None:
+        for key, gauge in self._each.items():
+            gauge.clear()
+            for name, figures in executors.items():
+                gauge.labels(name).set(getattr(figures, key))
+
+    def _count_evicted(self, name: str, total: int) -> None:
+        """An executor that was started again counts from 0."""
+        before = self._evicted_of.get(name, 0)
+        self._evicted.inc(total - before if total >= before else total)
+        self._evicted_of[name] = total

@@ -1,8 +1,9 @@
 """The tokenizer's edge: Encodes and Texts from the gateways' fronts, Submits to the hub.
 
-Owns the queue of work and the Submits that wait for a hub; both are bounded by the credits given to each gateway, and by
-the few Texts that a gateway asks for at once. The work itself is done one job at a time in a thread, so that the links stay alive beside a long prompt. A Submit is never
-dropped while its gateway is there; when a gateway has left, its work here is void, for it encodes again elsewhere.
+Owns the queue of work and the Submits that wait for a hub; both are bounded by the credits given to each gateway, and
+by the few Texts that a gateway asks for at once. The work itself is done one job at a time in a thread, so that the
+links stay alive beside a long prompt. A Submit is never dropped while its gateway is there; when a gateway has left,
+its work here is void, for it encodes again elsewhere.
 """
 
 from __future__ import annotations

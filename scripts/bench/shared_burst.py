@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Requests that arrive together with one new prefix: how often it is computed, and what each waits for its first token.
 
-Every round has a new prefix. Ideal is that the prefix is computed once, and each tail. Start a server with nothing else
+Every round has a new prefix. At best the prefix is computed once, and each tail (less what tails begin with alike). Start a server with nothing else
 to do (`./scripts/serve`), then:
 
     .venv/bin/python scripts/bench/shared_burst.py [--requests 16] [--prefix 1500] [--tail 50] [--rounds 3]
@@ -22,7 +22,7 @@ from cache.tokens import encoder
 
 async def run(arguments: argparse.Namespace) -> None:
     desk = Desk(encoder(arguments.model_path), arguments.seed)
-    ideal = arguments.prefix + arguments.requests * arguments.tail
+    once = arguments.prefix + arguments.requests * arguments.tail
     run_id = uuid.uuid4().hex[:8]
     async with connect(arguments.url) as client:
         for number in range(arguments.rounds):
@@ -31,8 +31,11 @@ async def run(arguments: argparse.Namespace) -> None:
             programs = [one_request(prefix + tail, arguments.new_tokens) for tail in tails]
             runner = Runner(client, "shared_burst", f"burst-{run_id}-{number}")
             summary = summarise(await runner.play_all(programs, arguments.requests))
-            print(f"round {number + 1}: {summary.computed_tokens} prompt tokens computed, ideal {ideal}, ", end="")
-            print(f"{share(summary.computed_tokens, ideal) - 1:+.1%}; ", end="")
+            print(
+                f"round {number + 1}: {summary.computed_tokens} prompt tokens computed, prefix and tails are {once}, ",
+                end="",
+            )
+            print(f"{share(summary.computed_tokens, once) - 1:+.1%}; ", end="")
             print(f"ttft p50 {summary.ttft_p50_s:.2f} s, p95 {summary.ttft_p95_s:.2f} s", flush=True)
 
 

@@ -30,7 +30,7 @@ class Node(msgspec.Struct, frozen=True, kw_only=True):
     pins: int
     hits: int
     priority: int
-    last_used: float  # in uses of the tree
+    last_used: int  # in uses of the tree
     head_token_ids: Ids = ()  # its first ones, if asked for
 
 
@@ -48,7 +48,7 @@ class Tree(msgspec.Struct, frozen=True, kw_only=True):
     miss_tokens: int
     evicted_tokens: int
     deepest_tokens: int
-    uses: float
+    uses: int
     tenants: dict[str, dict[str, int]]
     largest: tuple[Node, ...]
 

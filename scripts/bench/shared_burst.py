@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Requests that arrive together with one new prefix: how often it is computed, and what each waits for its first token.
 
-Every round has a new prefix. At best the prefix is computed once, and each tail (less what tails begin with alike). Start a server with nothing else
-to do (`./scripts/serve`), then:
+Every round has a new prefix. At best the prefix is computed once, and each tail, less what tails begin with alike.
+Start a server with nothing else to do (`./scripts/serve`), then:
 
     .venv/bin/python scripts/bench/shared_burst.py [--requests 16] [--prefix 1500] [--tail 50] [--rounds 3]
 """

@@ -47,7 +47,7 @@ class AdminCalls:
         call_id = str(self._count)
         call = self._calls[call_id] = Call(gateway, admin, now_s + admin.timeout_s + GRACE_S, names)
         for peer in names:
-            yield Send(peer, wire.Admin(call_id, admin.op, admin.timeout_s))
+            yield Send(peer, wire.Admin(call_id, admin.op, admin.timeout_s, admin.text))
         if not names and admin.op in ("flush", "tree"):
             call.error = NO_EXECUTOR
         yield from self._answer_complete()

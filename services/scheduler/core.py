@@ -7,9 +7,10 @@ each executor that takes a plan is given one afterwards, if there is anything to
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from typing import Any, TypeAlias, assert_never
 
-from services.scheduler import integrity, policy
+from services.scheduler import integrity
 from services.scheduler.admin import AdminCalls
 from services.scheduler.events import Command, Event, Tick
 from services.scheduler.executors import Executor
@@ -38,7 +39,7 @@ class Core:
         self._outbox = Outbox()
         self.executors: dict[str, Executor] = {}
         self.requests = Requests(config, self.executors, self._outbox, now_s=now_s, unix_s=unix_s)
-        self._planner = Planner(config, self.requests.waiting)
+        self._planner = Planner(config, self.requests.shares)
         self._admin_calls = AdminCalls(self.figures)
 
     def handle(self, event: Event) -> list[Command]:
@@ -76,7 +77,7 @@ class Core:
         is_taken = any(executor.name == hello.name for executor in self.executors.values())
         name = f"{hello.name}-{peer[:4]}" if is_taken else hello.name
         self.executors[peer] = Executor(
-            peer, name, hello.executor, budget_s=self.config.step_budget_s, now_s=self._now_s
+            peer, name, hello.executor, self.config, self.requests.shares, now_s=self._now_s
         )
         self.requests.refit()
 
@@ -124,6 +125,8 @@ class Core:
                 self.requests.audit(peer, message)
             case wire.StepResult():
                 self._on_result(peer, message)
+            case wire.TreeChanged(events):
+                self._on_tree_changed(peer, events)
             case wire.Heartbeat(progress):
                 if peer in self.executors:
                     self.executors[peer].on_heartbeat(progress, self._hang_timeout_s)
@@ -141,7 +144,11 @@ class Core:
         executor = self.executors.get(peer)
         if executor is None:
             return  # dropped, and does not know it yet
-        outcomes = executor.land(result, self._now_s)
+        try:
+            outcomes = executor.land(result, self._now_s)
+        except ValueError as error:
+            self._drop(peer, f"its tree does not fit what it has told before: {error}")
+            return
         if outcomes is None:
             self._drop(peer, f"result {result.seq} is not that of the next plan in flight")
             return
@@ -149,6 +156,16 @@ class Core:
         for lane, outcome in outcomes:
             if not lane.ended:
                 self.requests.report(lane.request, outcome)
+        executor.put_back_unstarted()
+
+    def _on_tree_changed(self, peer: str, events: Sequence[wire.TreeEvent]) -> None:
+        executor = self.executors.get(peer)
+        if executor is None:
+            return
+        try:
+            executor.waiting.apply(events)
+        except ValueError as error:
+            self._drop(peer, f"its tree does not fit what it has told before: {error}")
 
     def _on_tick(self, now_s: float, unix_s: float) -> None:
         self._now_s = now_s
@@ -163,10 +180,10 @@ class Core:
 
     def _plan(self) -> None:
         streams = self.requests.streams
-        for executor in policy.by_load(self.executors.values()):
-            others = [other for other in self.executors.values() if other is not executor]
+        for executor in sorted(self.executors.values(), key=lambda executor: executor.load):
             while executor.takes_plan:
-                plan = self._planner.plan(executor, others, self._now_s, admitting=len(streams) > 0)
+                self.requests.take_over(executor)
+                plan = self._planner.plan(executor, self._now_s, admitting=len(streams) > 0)
                 if plan is None:
                     break
                 for admit in plan.admits:
@@ -185,7 +202,7 @@ class Core:
 
     def figures(self) -> dict[str, Any]:
         return {
-            "policy": self.config.policy,
+            "policy": self.config.policy or "lpm",
             "draining": self.requests.draining,
             "waiting": self.requests.waiting_count,
             "running": self.requests.running_count,

@@ -1,4 +1,4 @@
-"""The view of one executor: its lanes, the plans in flight, what room they leave, how fast it is.
+"""The view of one executor: its lanes, who waits for it, the plans in flight, what room they leave, how fast it is.
 
 Room is counted so that it is never over-committed: what the executor last reported as pinned, and on top of it the most
 that each plan in flight can pin. What a plan gives back counts only once its result says so.
@@ -10,16 +10,24 @@ import heapq
 from collections import deque
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 from services.scheduler.budget import CostModel, Work
-from services.scheduler.lane import Lane
-from services.scheduler.policy import seniority
+from services.scheduler.fair_shares import FairShares
+from services.scheduler.lane import Lane, pages_down
+from services.scheduler.prefix_index import PrefixIndex
+from services.scheduler.promises import Promise, Promises, Prospect
 from services.scheduler.request import Request
+from services.scheduler.routing import PrefixSketch
+from services.scheduler.tokens import common_tokens
+from services.scheduler.waiting import WaitingQueue
 from shared import wire
+from shared.config import SchedulerConfig
 
 PLANS_IN_FLIGHT = 2
 RECENT_STEPS = 2048  # whose times are shown
+PATIENCE_STEPS = 4  # full ones, for which a promise may make no progress
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,16 +44,33 @@ class Flight:
 class Executor:
     """One grant's worth: an executor that joins anew is a new one here."""
 
-    def __init__(self, peer: str, name: str, info: wire.ExecutorInfo, *, budget_s: float, now_s: float) -> None:
+    def __init__(
+        self,
+        peer: str,
+        name: str,
+        info: wire.ExecutorInfo,
+        config: SchedulerConfig,
+        shares: FairShares,
+        *,
+        now_s: float,
+    ) -> None:
         self.peer, self.name, self.info = peer, name, info
-        self.capacity_tokens = info.capacity_tokens // info.page_size * info.page_size
+        self.capacity_tokens = pages_down(info.capacity_tokens, info.page_size)
         self.request_tokens = min(self.capacity_tokens, info.max_model_len)  # the most that one request may hold
-        self.cost = CostModel(budget_s)
+        self.max_running = min(config.max_running_requests, info.max_batch)
+        self.cost = CostModel(config.step_budget_s)
+        self.index = PrefixIndex(info.page_size)
+        self.sketch = PrefixSketch()
+        self.waiting = WaitingQueue(
+            config.policy or "lpm", max_wait_s=config.max_wait_s, shares=shares, index=self.index
+        )
+        self.promises = Promises(PATIENCE_STEPS * config.step_budget_s)
         self.lanes: dict[int, Lane] = {}
         self.flights: deque[Flight] = deque()
         self.capacity = wire.Capacity(self.capacity_tokens, 0, 0)
         self.moves = False  # until a heartbeat has shown it: a link can be young and its step thread hang
         self.short = False  # it declined to continue a lane: its room is less than it seems
+        self.full = False  # it declined to start one: no other is started before the next tick
         self.crowded_plans = 0  # in a row, in which decodes have left no time for prompts
         self._next_seq = 1
         self._unused_numbers: list[int] = []
@@ -53,6 +78,54 @@ class Executor:
         self._step_age_s = 0.0
         self._recent_step_s: deque[float] = deque(maxlen=RECENT_STEPS)
         self._moved_s = now_s
+
+    # --- who waits for it --------------------------------------------------------------------------------------------
+
+    @property
+    def queued(self) -> Iterator[Request]:
+        """Those that wait for their turn, and those that wait for a promise."""
+        return chain(self.waiting, self.promises)
+
+    @property
+    def waiting_requests(self) -> int:
+        return len(self.waiting) + len(self.promises)
+
+    @property
+    def load(self) -> int:
+        return self.running_requests + self.waiting_requests
+
+    def enqueue(self, request: Request) -> None:
+        request.executor = self.peer
+        self.sketch.note(request.namespace, request.tokens)
+        self.waiting.add(request)
+
+    def dequeue(self, request: Request) -> None:
+        """Raises KeyError if it does not wait here."""
+        if request in self.promises:
+            self.promises.remove(request)
+        else:
+            self.waiting.remove(request)
+        request.executor = None
+
+    def prospect(self, request: Request, now_s: float) -> Prospect:
+        """What a request that waits here would find, or should wait for, in the plan that is being made."""
+        if not self.info.caches:
+            return Prospect(0, None)
+        return self.promises.prospect(request, self.running(), self._next_seq, now_s)
+
+    def hold_back(self, request: Request, promise: Promise) -> None:
+        self.waiting.remove(request)
+        self.promises.hold(request, promise)
+
+    def release_promised(self, now_s: float) -> None:
+        """Those that need to be held back no longer wait for their turn again."""
+        for request in self.promises.release(self._next_seq, now_s):
+            self.waiting.add(request)
+
+    def known_tokens(self, request: Request) -> int:
+        """Of the request's tokens, those that its cache holds or has been asked to compute."""
+        cached = self.index.match(request.namespace, request.tokens)
+        return max(cached, self.sketch.match(request.namespace, request.tokens))
 
     # --- room --------------------------------------------------------------------------------------------------------
 
@@ -69,49 +142,42 @@ class Executor:
         """Whether the request could be finished here, if it were alone."""
         return request.most_tokens <= self.request_tokens
 
-    def hint_tokens(self, request: Request) -> int | None:
-        """What the cache here holds for the request, as far as that is known."""
-        lane = request.lane
-        return lane.hint_tokens if lane is not None and lane.executor == self.peer else None
-
-    def uncached_tokens(self, request: Request) -> int:
-        """What of the request is still to be computed here, as far as it is known."""
-        return request.known_tokens - (self.hint_tokens(request) or 0)
-
     def pinned_prefix(self, request: Request) -> int:
-        """How much of what the cache is said to hold for the request is pinned anyway, by a running one."""
-        submit = request.submit
-        head = submit.prompt_token_ids[: request.hint_tokens // self.info.page_size * self.info.page_size]
-        if any(
-            lane.settled
-            and lane.computed_tokens >= len(head)
-            and lane.request.submit.namespace == submit.namespace
-            and lane.request.submit.prompt_token_ids[: len(head)] == head
+        """How much of what the cache holds for the request is pinned anyway, by a running one."""
+        pinned = (
+            min(common_tokens(request.tokens[: request.hint_tokens], lane.request.tokens), lane.computed_tokens)
             for lane in self.running()
-        ):
-            return len(head) // self.info.page_size * self.info.page_size
-        return 0
+            if lane.settled and lane.request.namespace == request.namespace
+        )
+        return pages_down(max(pinned, default=0), self.info.page_size)
+
+    def protected_from(self, tenant: str) -> int:
+        """Cached tokens that this tenant's requests cannot have, unless one of them is alone."""
+        return sum(tokens for owner, tokens in self.capacity.protected_tokens.items() if owner != tenant)
 
     # --- lanes -------------------------------------------------------------------------------------------------------
 
     def running(self) -> list[Lane]:
-        """Those that hold KV, or will by the plans in flight, the most senior first."""
-        return sorted(
-            (lane for lane in self.lanes.values() if lane.is_running), key=lambda lane: seniority(lane.request)
-        )
-
-    def ahead(self) -> Iterator[Lane]:
-        return (lane for lane in self.lanes.values() if lane.is_ahead)
+        """Those that hold KV, or will by the plans in flight."""
+        return [lane for lane in self.lanes.values() if not lane.ended]
 
     @property
     def running_requests(self) -> int:
-        return sum(lane.is_running for lane in self.lanes.values())
+        return sum(not lane.ended for lane in self.lanes.values())
 
-    def admit(self, request: Request) -> Lane:
-        """A lane for the request, from the plan that is being made."""
-        lane = Lane(self._take_number(), self.peer, request, self.info.page_size, self._next_seq)
-        self.lanes[lane.number] = request.lane = lane
+    def admit(self, request: Request, found_tokens: int) -> Lane:
+        """A lane for a request that waits here, from the plan that is being made."""
+        self.waiting.remove(request)
+        number = self._take_number()
+        lane = Lane(number, self.peer, request, self.info.page_size, self._next_seq, found_tokens)
+        self.lanes[number] = request.lane = lane
+        request.executor_name = self.name
         return lane
+
+    def put_back(self, request: Request) -> None:
+        """Its lane is over, and it waits for its turn again."""
+        request.give_way()
+        self.enqueue(request)
 
     def release_ended(self) -> tuple[int, ...]:
         """The lanes that are over. Their numbers are free from the plan that is being made on."""
@@ -128,6 +194,7 @@ class Executor:
         return self._next_number - 1
 
     def release_held(self) -> None:
+        self.full = False
         for lane in self.lanes.values():
             lane.held = False
 
@@ -152,24 +219,35 @@ class Executor:
 
         Returns:
             The outcomes of requests that are not over; None if this is not the result of the next plan in flight.
+
+        Raises:
+            ValueError: what it tells of its tree does not fit what it told before.
         """
         if not self.flights or self.flights[0].seq != result.seq:
             return None
         flight = self.flights.popleft()
         self.capacity, self._moved_s = result.capacity, now_s
+        self.waiting.apply(result.events)
         work, outcomes = Work(), []
         for outcome in result.outcomes:
             lane = self.lanes.get(outcome.lane)
             if lane is None or lane.ended or lane.admitted_seq > result.seq:
                 continue
             self.short |= outcome.declined and lane.settled
-            work += lane.apply(result.seq, outcome)
+            work += lane.apply(outcome)
             outcomes.append((lane, outcome))
         for lane in flight.lanes:
             lane.land(result.seq)
         self.cost.observe(work, result.times.total_s)
         self._recent_step_s.append(result.times.total_s)
         return outcomes
+
+    def put_back_unstarted(self) -> None:
+        """Those whose first slice was not run wait again; that was for want of room, so no other is tried at once."""
+        for lane in self.running():
+            if lane.failed_to_start:
+                self.full = True
+                self.put_back(lane.request)
 
     # --- progress ----------------------------------------------------------------------------------------------------
 
@@ -191,7 +269,9 @@ class Executor:
             "pinned_tokens": self.capacity.pinned_tokens,
             "reserved_tokens": sum(flight.reserved_tokens for flight in self.flights),
             "running": self.running_requests,
-            "ahead": sum(1 for _ in self.ahead()),
+            "waiting": self.waiting_requests,
+            "held_back": len(self.promises),
+            "mirrored_tokens": self.index.tokens,
             "plans_in_flight": len(self.flights),
             "last_seq": self._next_seq - 1 - len(self.flights),
             "recent_step_s": _quantiles(self._recent_step_s),

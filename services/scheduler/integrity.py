@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from services.scheduler.executors import PLANS_IN_FLIGHT, Executor
 from services.scheduler.ledger import REMEMBER_REQUESTS
-from services.scheduler.policy import seniority
 from services.scheduler.request import Request
 from shared.invariant import require
 
@@ -16,8 +15,7 @@ if TYPE_CHECKING:
 
 def check(core: Core) -> None:
     """Raises BrokenInvariant with what is wrong."""
-    waiting = list(core.requests.waiting)
-    require(waiting == sorted(waiting, key=seniority), "the waiting queue is out of order")
+    waiting = list(core.requests.waiting())
     queued = set(waiting)
     require(len(queued) == len(waiting), "a request waits twice")
     for request in core.requests.ledger.open.values():
@@ -31,7 +29,7 @@ def check(core: Core) -> None:
     )
     require(core.requests.ledger.remembered <= REMEMBER_REQUESTS, "too many ended requests are remembered")
     for executor in core.executors.values():
-        _check_executor(executor, core.config.max_running_requests)
+        _check_executor(executor)
 
 
 def _check_place(core: Core, request: Request, *, is_queued: bool) -> None:
@@ -39,6 +37,7 @@ def _check_place(core: Core, request: Request, *, is_queued: bool) -> None:
     require(is_queued == (lane is None), f"{request.key} waits and has a lane, or neither")
     if lane is not None:
         executor = core.executors.get(lane.executor)
+        require(request.executor == lane.executor, f"{request.key} is said to be elsewhere than its lane")
         require(executor is not None, f"{request.key} has a lane on an executor that is gone")
         require(executor is not None and executor.lanes.get(lane.number) is lane, f"{request.key} has a lost lane")
         require(not lane.ended, f"{request.key} is open on a lane that has ended")
@@ -51,14 +50,17 @@ def _check_stream(core: Core, request: Request) -> None:
         require(request in streamed, f"{request.key} is missing among its detokenizer's requests")
 
 
-def _check_executor(executor: Executor, max_running_requests: int) -> None:
+def _check_executor(executor: Executor) -> None:
     flights = executor.flights
     require(len(flights) <= PLANS_IN_FLIGHT, f"{len(flights)} plans are in flight")
     require(all(flight.reserved_tokens >= 0 for flight in flights), "a plan reserves less than nothing")
-    require(executor.running_requests <= max_running_requests, f"{executor.running_requests} requests run")
+    running = executor.running_requests
+    require(running <= executor.max_running, f"{running} requests run")
+    require(all(request.executor == executor.peer for request in executor.queued), "a request waits elsewhere")
+    executor.index.check_integrity()
     seqs = {flight.seq for flight in flights}
     for number, lane in executor.lanes.items():
         require(number == lane.number, "a lane is filed under another number")
-        require(all(slice_.seq in seqs for slice_ in lane.in_flight), "a lane awaits a plan that is not in flight")
-        require(lane.is_running or lane.ended or not lane.settled, "a lane that holds nothing has computed tokens")
-        require(not lane.is_running or bool(lane.in_flight) or lane.settled, "a lane runs, and has never had a slice")
+        if not lane.ended:
+            require(all(slice_.seq in seqs for slice_ in lane.in_flight), "a lane awaits a plan that is not in flight")
+            require(bool(lane.in_flight) or lane.settled, "a lane runs, and has never had a slice")

@@ -1,11 +1,10 @@
-"""A request's place on one executor: what the executor has reported of it, and what the plans in flight will add.
+"""A running request's place on one executor: what the executor has reported of it, what the plans in flight will add.
 
 Knows counts of tokens. Does not know slots, the tree or other lanes. Between a plan and its result the scheduler goes
 by belief: a slice computes what is known and no more, and one token is sampled when all that is known is computed.
 
-    ahead ──first slice planned──► running ──preempted──► ahead          any ──over──► ended ──released──► gone
-      ▲                               │
-      └────── first slice not run ────┘
+    first slice planned ──reported──► settled ──over, gave way──► ended ──released──► gone
+            └──────────── not run: ended, and its request waits again ──────┘
 """
 
 from __future__ import annotations
@@ -17,6 +16,11 @@ from typing import NamedTuple
 from services.scheduler.budget import Work
 from services.scheduler.request import Request
 from shared import wire
+
+
+def pages_down(tokens: int, page_size: int) -> int:
+    """The whole pages among the tokens."""
+    return tokens // page_size * page_size
 
 
 def pages_up(tokens: int, page_size: int) -> int:
@@ -43,34 +47,52 @@ class Lane:
     request: Request
     page_size: int
     admitted_seq: int  # an outcome of an earlier plan is another request's, which had this number before
-    hint_tokens: int | None = None  # None until reported
-    started_seq: int | None = None  # the plan of the first slice since it last held nothing; None while ahead
+    hint_tokens: int  # what its first slice is believed to find in the cache
     settled: bool = False  # the first slice is reported, so computed_tokens is exact
     computed_tokens: int = 0  # as reported
     in_flight: deque[Slice] = field(default_factory=deque)
     served_seq: int = 0  # the plan of its latest slice
-    held: bool = False  # declined, waiting or preempted: not planned before the next tick
+    served_s: float = 0.0  # when that was made
+    lent_priority: int | None = None  # of those that wait for what it computes
+    declines: int = 0  # in a row
+    held: bool = False  # declined or waiting: not planned before the next tick
     ended: bool = False
 
     @property
-    def is_running(self) -> bool:
-        return self.started_seq is not None and not self.ended
+    def priority(self) -> int:
+        own = self.request.priority
+        return own if self.lent_priority is None else max(own, self.lent_priority)
 
     @property
-    def is_ahead(self) -> bool:
-        """Known to the executor, and free to be started or moved."""
-        return self.started_seq is None and not self.in_flight and not self.ended
+    def order(self) -> int:
+        return self.request.order
+
+    @property
+    def failed_to_start(self) -> bool:
+        """Its first slice was not run, and has left nothing."""
+        return not (self.settled or self.in_flight or self.ended)
+
+    @property
+    def is_filling(self) -> bool:
+        """Not all that was known of it when it started is reported as computed."""
+        return self.computed_tokens < len(self.request.tokens)
 
     # --- planning ----------------------------------------------------------------------------------------------------
 
     def belief(self) -> Belief:
-        computed = self.computed_tokens if self.settled else (self.hint_tokens or 0)
+        computed = self.computed_tokens if self.settled else self.hint_tokens
         known = self.request.known_tokens
         for _, num_tokens in self.in_flight:
             computed = min(computed + num_tokens, known)
             if computed == known:
                 known += 1
         return Belief(computed, known)
+
+    def shared_before(self, seq: int) -> int:
+        """What others can find, in whole pages, of what was known of it when it started, once plan seq begins."""
+        computed = self.computed_tokens if self.settled else self.hint_tokens
+        computed += sum(num_tokens for slice_seq, num_tokens in self.in_flight if slice_seq < seq)
+        return pages_down(min(computed, len(self.request.tokens)), self.page_size)
 
     def remaining_tokens(self) -> int:
         """Tokens that are known by then and not computed; 0 if the last one is believed to be sampled.
@@ -83,9 +105,8 @@ class Lane:
         return known - computed
 
     def context_tokens(self) -> int:
-        """How far back the next slice has to look. Without a hint the cache may hold all that comes before."""
-        computed, known = self.belief()
-        return computed if self.settled or self.hint_tokens is not None else known
+        """How far back the next slice has to look."""
+        return self.belief().computed_tokens
 
     def growth_tokens(self, num_tokens: int) -> int:
         """The most room that one more slice can take, in whole pages, wherever the cache made the lane start."""
@@ -97,7 +118,7 @@ class Lane:
 
     def tokens_within(self, room_tokens: int) -> int:
         """The longest slice whose growth fits."""
-        room = max(room_tokens, 0) // self.page_size * self.page_size
+        room = pages_down(max(room_tokens, 0), self.page_size)
         if not self.settled:
             return max(room - (self.page_size - 1), 0)
         computed = self.belief().computed_tokens
@@ -110,35 +131,23 @@ class Lane:
         held = computed if self.settled else self.request.known_tokens
         return max(pages_up(end, self.page_size) - pages_up(held, self.page_size), 0)
 
-    def plan(self, seq: int, num_tokens: int) -> None:
-        if self.started_seq is None:
-            self.started_seq = seq
+    def plan(self, seq: int, num_tokens: int, now_s: float) -> None:
         self.in_flight.append(Slice(seq, num_tokens))
-        self.served_seq = seq
-
-    def preempt(self) -> None:
-        """Back to waiting, for a while at least; results of slices in flight still bring their tokens."""
-        self._hold_nothing()
-        self.held = True
+        self.served_seq, self.served_s = seq, now_s
 
     # --- what became of it -------------------------------------------------------------------------------------------
 
-    def apply(self, seq: int, outcome: wire.Outcome) -> Work:
+    def apply(self, outcome: wire.Outcome) -> Work:
         """Take over the figures of an outcome. Returns the work that it stands for."""
         self.held = outcome.declined or outcome.waiting is not None
-        if self.started_seq is None or seq < self.started_seq or not outcome.computed_tokens:
-            self.hint_tokens = outcome.cached_tokens
+        self.declines = self.declines + 1 if outcome.declined else 0
+        if not outcome.computed_tokens:
             return Work()
         start = self.computed_tokens if self.settled else outcome.cached_tokens
         self.settled, self.computed_tokens = True, outcome.computed_tokens
         return Work().plus(outcome.computed_tokens - start, start) if outcome.computed_tokens > start else Work()
 
     def land(self, seq: int) -> None:
-        """The plan has run, whether it reported this lane or not. A first slice that was not run has left nothing."""
+        """The plan has run, whether it reported this lane or not."""
         while self.in_flight and self.in_flight[0].seq <= seq:
             self.in_flight.popleft()
-        if not self.in_flight and not self.settled:
-            self._hold_nothing()
-
-    def _hold_nothing(self) -> None:
-        self.started_seq, self.settled, self.computed_tokens = None, False, 0

@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
+from services.scheduler.tokens import Tokens, as_tokens
 from shared import wire
+from shared.namespaces import tenant_of
 
 if TYPE_CHECKING:
     from services.scheduler.lane import Lane
@@ -17,18 +19,27 @@ GROWTH_TOKENS = 128  # kept free for the output of each running request, so that
 
 @dataclass(slots=True, eq=False)
 class Request:
-    """One attempt at a request. Without a lane it lies in the waiting queue."""
+    """One attempt at a request. It waits at an executor (or at none, as long as there is none), or runs in a lane."""
 
     submit: wire.Submit
     order: int  # of arrival, that of its first attempt here
     arrived_s: float
     max_new_tokens: int  # as asked for, or less: what the executors have room for
+    tenant: str = field(init=False)
+    tokens: Tokens = field(init=False)  # all that was known of it when it began to wait
+    hint_tokens: int = 0  # while it waits: how many of these its executor's cache holds
     generated: list[int] = field(default_factory=list)  # by this attempt, behind the resumed ones
     cached_tokens: int | None = None  # found in the cache by the first slice of this attempt
+    executor: str | None = None  # where it waits or runs
+    executor_name: str = ""  # where it has run last, for people
     lane: Lane | None = None
     detokenizer: str | None = None  # chosen at admission, for good
     streamed: bool = False  # something of this attempt has been sent to the detokenizer
     unlisted_audits: int = 0  # in a row, in which the gateway no longer held it open
+
+    def __post_init__(self) -> None:
+        self.tenant = tenant_of(self.submit.namespace)
+        self.tokens = as_tokens(self.submit.prompt_token_ids + self.submit.resume_token_ids)
 
     @property
     def key(self) -> Key:
@@ -37,6 +48,10 @@ class Request:
     @property
     def attempt(self) -> int:
         return self.submit.attempt
+
+    @property
+    def namespace(self) -> str:
+        return self.submit.namespace
 
     @property
     def priority(self) -> int:
@@ -64,16 +79,6 @@ class Request:
         """What it will want room for soon."""
         return min(self.known_tokens + GROWTH_TOKENS, self.most_tokens)
 
-    @property
-    def hint_tokens(self) -> int:
-        """What its executor would find in the cache, as far as that is known."""
-        return (self.lane.hint_tokens or 0) if self.lane is not None else 0
-
-    @property
-    def is_running(self) -> bool:
-        """Holds KV, or will by the plans in flight."""
-        return self.lane is not None and self.lane.is_running
-
     def is_overdue(self, unix_s: float) -> bool:
         return self.submit.deadline_s is not None and self.submit.deadline_s <= unix_s
 
@@ -81,7 +86,12 @@ class Request:
         """The executor forgets it; the lane's number is released in the next plan."""
         if self.lane is not None:
             self.lane.ended = True
-            self.lane = None
+            self.lane = self.executor = None
+
+    def give_way(self) -> None:
+        """Leave the lane, to wait again with what is known by now."""
+        self.leave_lane()
+        self.tokens = as_tokens((*self.submit.prompt_token_ids, *self.submit.resume_token_ids, *self.generated))
 
     def admit(self, lane: int) -> wire.Admit:
         """For an executor that does not know it: all that is known of it."""
@@ -137,4 +147,5 @@ class Request:
         )
 
     def _counts(self) -> wire.Counts:
-        return wire.Counts(self.prompt_tokens, min(self.cached_tokens or 0, self.prompt_tokens))
+        cached_tokens = min(self.cached_tokens or 0, self.prompt_tokens)
+        return wire.Counts(self.prompt_tokens, cached_tokens, self.executor_name)

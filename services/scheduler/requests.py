@@ -12,10 +12,12 @@ Knows who names, holds and streams a request. Does not plan.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from itertools import chain
 
-from services.scheduler import admission
+from services.scheduler import admission, routing
 from services.scheduler.executors import Executor
+from services.scheduler.fair_shares import FairShares
 from services.scheduler.ledger import Ledger, Place
 from services.scheduler.outbox import Outbox
 from services.scheduler.request import Key, Request
@@ -23,6 +25,8 @@ from services.scheduler.streams import Streams
 from services.scheduler.waiting import WaitingQueue
 from shared import wire
 from shared.config import SchedulerConfig
+
+TAKE_OVER_S = 1.0  # what a request waits at one executor while another one is idle
 
 
 class Requests:
@@ -47,7 +51,10 @@ class Requests:
         self._unix_s = unix_s  # for deadlines alone
         self._arrivals = 0
         self.draining = False
-        self.waiting = WaitingQueue()
+        self.shares = FairShares(config.fair_quantum_tokens)
+        self.unrouted = WaitingQueue(
+            config.policy or "lpm", max_wait_s=config.max_wait_s, shares=self.shares, index=None
+        )  # as long as there is no executor for them
         self.ledger = Ledger()
         self.streams = Streams()
 
@@ -57,8 +64,11 @@ class Requests:
 
     @property
     def waiting_count(self) -> int:
-        """Those that hold no KV, made known to an executor or not."""
+        """Those that hold no KV."""
         return len(self.ledger.open) - self.running_count
+
+    def waiting(self) -> Iterator[Request]:
+        return chain(self.unrouted, *(executor.queued for executor in self._executors.values()))
 
     # --- taking in ---------------------------------------------------------------------------------------------------
 
@@ -78,7 +88,8 @@ class Requests:
         order, arrived_s = self.ledger.place(key) or self._next_place()
         request = Request(submit, order, arrived_s, accepted)
         self.ledger.add(request)
-        self.waiting.add(request)
+        self.shares.enter(request.tenant)
+        self._route(request)
         answer = wire.Accepted(submit.request_id, attempt, submit.prompt_token_ids, accepted)
         self._outbox.send(submit.gateway, answer)
 
@@ -88,12 +99,14 @@ class Requests:
 
     def refit(self) -> None:
         """The executors have changed: clamp what waits to what they can finish, and fail what cannot be served."""
-        for request in list(self.waiting):
+        for request in list(self.waiting()):
             clamped = self._clamp(request.prompt_tokens, request.output_tokens, request.max_new_tokens)
             if isinstance(clamped, wire.Error):
                 self._fail(request, clamped)
-            else:
+            elif clamped != request.max_new_tokens or request.executor is None:
+                self._dequeue(request)
                 request.max_new_tokens = clamped
+                self._route(request)
 
     def _admit(self, submit: wire.Submit) -> int | wire.Error:
         """How many tokens it may generate, or why it is refused."""
@@ -169,27 +182,72 @@ class Requests:
             self._give_up(request)
 
     def executor_left(self, executor: Executor) -> None:
-        for lane in executor.lanes.values():
-            if lane.is_running:
-                self._lose(lane.request, "its executor is gone")
-            elif not lane.ended:
-                self._wait_again(lane.request)
+        """Who ran there is lost; who only waited goes elsewhere."""
+        for lane in executor.running():
+            self._lose(lane.request, "its executor is gone")
+        self._route_all(executor)
 
     def detokenizer_left(self, detokenizer: str) -> None:
         """Who holds nothing and has streamed nothing has lost nothing: another detokenizer will do."""
         for request in self.streams.leave(detokenizer):
-            if request.streamed or not (request.lane is None or request.lane.is_ahead):
+            if request.streamed or request.lane is not None:
                 self._lose(request, "its detokenizer is gone")
             else:
                 request.detokenizer = None
-                if request.lane is not None:
-                    self._wait_again(request)
+
+    # --- where it waits ----------------------------------------------------------------------------------------------
+
+    def take_over(self, idle: Executor) -> None:
+        """An executor that nobody waits for takes one from the busiest, if that is overloaded or lets it wait long."""
+        others = [executor for executor in self._executors.values() if executor is not idle and executor.waiting]
+        if idle.waiting or not others:
+            return
+        busiest = max(others, key=lambda executor: executor.load)
+        waits_long = self._now_s - min(request.arrived_s for request in busiest.waiting) > TAKE_OVER_S
+        if not (self._is_overloaded(busiest, idle) or (waits_long and not idle.load)):
+            return
+        fitting = [request for request in busiest.waiting if idle.fits(request)]
+        if fitting:
+            taken = min(fitting, key=lambda request: (request.hint_tokens, request.order))
+            busiest.dequeue(taken)
+            idle.enqueue(taken)
+
+    def _is_overloaded(self, executor: Executor, least: Executor) -> bool:
+        config = self._config
+        return routing._is_overloaded(executor.load, least.load, config.balance_requests, config.balance_factor)
+
+    def _route(self, request: Request) -> None:
+        """To the executor with the longest prefix, unless it is overloaded."""
+        options = [
+            routing.Option(executor, executor.load, self._known_tokens(executor, request))
+            for executor in self._executors.values()
+            if executor.fits(request)
+        ]
+        if not options:
+            self.unrouted.add(request)
+            return
+        config = self._config
+        executor = routing.choose(
+            options, balance_requests=config.balance_requests, balance_factor=config.balance_factor
+        )
+        executor.enqueue(request)
+
+    def _known_tokens(self, executor: Executor, request: Request) -> int:
+        return executor.known_tokens(request) if len(self._executors) > 1 else 0
+
+    def _route_all(self, executor: Executor) -> None:
+        """Send those that wait at an executor somewhere else."""
+        for request in list(executor.queued):
+            executor.dequeue(request)
+            self._route(request)
+
+    def _dequeue(self, request: Request) -> None:
+        if request.executor is None:
+            self.unrouted.remove(request)
+        else:
+            self._executors[request.executor].dequeue(request)
 
     # --- moves -------------------------------------------------------------------------------------------------------
-
-    def _wait_again(self, request: Request) -> None:
-        request.leave_lane()
-        self.waiting.add(request)
 
     def _abort(self, request: Request) -> None:
         self.streams.update(request, request.ending("abort"))
@@ -223,7 +281,8 @@ class Requests:
     def _retire(self, request: Request, *, delivered: bool) -> None:
         """This attempt is over here, whatever still arrives about it. Its lane is released in the next plan."""
         self.ledger.end(request, self._now_s, delivered=delivered)
+        self.shares.leave(request.tenant)
         self.streams.forget(request)
         if request.lane is None:
-            self.waiting.remove(request)
+            self._dequeue(request)
         request.leave_lane()

@@ -4,6 +4,7 @@ It asserts what the scheduler promises: plans in order, at most two in flight, a
 """
 
 import random
+import struct
 from collections import deque
 from dataclasses import dataclass, field
 
@@ -15,6 +16,8 @@ from tests.simulation.tokens import EOS, token_at
 class Node:
     """One page of the cache."""
 
+    number: int | None  # None: a root
+    namespace: str
     parent: "Node | None"
     page: tuple[int, ...] = ()
     children: dict = field(default_factory=dict)
@@ -36,6 +39,10 @@ class FakeLane:
     def outputs(self):
         return len(self.tokens) - len(self.admit.prompt_token_ids)
 
+    @property
+    def goes_on(self):
+        return not (self.over or self.cancelled)
+
     def finish_reason(self):
         if self.outputs and self.tokens[-1] == EOS:
             return "stop"
@@ -49,6 +56,7 @@ class FakeExecutor:
         self.info = wire.ExecutorInfo("fake", capacity_tokens, page_size, max_batch=8, max_model_len=4096)
         self.roots: dict[str, Node] = {}
         self.nodes: list[Node] = []
+        self.numbers = 0
         self.reset()
 
     def reset(self):
@@ -59,6 +67,11 @@ class FakeExecutor:
         self.plans: deque[wire.StepPlan] = deque()
         self.unreported = 0
         self.done_seq = 0
+        self.events: list[wire.TreeEvent] = []
+
+    def tree(self) -> wire.TreeChanged:
+        """The first word under a grant."""
+        return wire.TreeChanged(tuple(_stored(node) for node in self.nodes))  # parents first
 
     # --- messages ----------------------------------------------------------------------------------------------------
 
@@ -85,18 +98,15 @@ class FakeExecutor:
         self.unreported -= 1
         for number in plan.release:
             self._let_go(self.lanes.pop(number))
-        for number in plan.preempt:
-            assert number not in {s.lane for s in plan.slices}, "preempted and sliced at once"
-            self._let_go(self.lanes[number])
-        outcomes = [self._admit(admit) for admit in plan.admits]
+        outcomes = [outcome for admit in plan.admits if (outcome := self._admit(admit))]
         assert len({s.lane for s in plan.slices}) == len(plan.slices) <= self.info.max_batch
         tokens = sum(s.num_tokens for s in plan.slices)
         outcomes += [outcome for s in plan.slices if (outcome := self._slice(s))]
-        outcomes += self._fresh_hints()
         self.check()
         capacity = wire.Capacity(self._free() * self.page_size, self._evictable() * self.page_size, self.pinned_tokens)
         times = wire.StageTimes(self.rng.choice((1, 1, 1, 3)) * (0.004 + 0.002 * tokens))
-        return wire.StepResult(plan.seq, tuple(outcomes), capacity, wire.CacheCounters(), times)
+        events, self.events = tuple(self.events), []
+        return wire.StepResult(plan.seq, tuple(outcomes), capacity, wire.CacheCounters(), times, events)
 
     # --- a step ------------------------------------------------------------------------------------------------------
 
@@ -105,11 +115,11 @@ class FakeExecutor:
         lane = self.lanes[admit.lane] = FakeLane(admit, [*admit.prompt_token_ids, *admit.resume_token_ids])
         reason = lane.finish_reason()
         lane.over = reason is not None
-        return wire.Outcome(admit.lane, 0, self._hint(lane), finish_reason=reason)
+        return wire.Outcome(admit.lane, 0, 0, finish_reason=reason) if reason else None
 
     def _slice(self, slice_):
         lane = self.lanes[slice_.lane]
-        if lane.over or lane.cancelled:
+        if not lane.goes_on:
             return None
         if self.rng.random() < self.flakiness:
             return self._declined(slice_.lane, lane)
@@ -133,8 +143,7 @@ class FakeExecutor:
         return self._outcome(slice_.lane, lane, self._sample(lane) if lane.computed == len(lane.tokens) else None)
 
     def _declined(self, number, lane):
-        cached = lane.cached if lane.computed else self._hint(lane)
-        return wire.Outcome(number, lane.computed, cached, declined=True)
+        return wire.Outcome(number, lane.computed, lane.cached if lane.computed else 0, declined=True)
 
     def _outcome(self, number, lane, token):
         computed = lane.computed
@@ -149,11 +158,6 @@ class FakeExecutor:
         token = token_at(lane.admit.prompt_token_ids, len(lane.tokens))
         lane.tokens.append(token)
         return token
-
-    def _fresh_hints(self):
-        for number, lane in self.lanes.items():
-            if not lane.computed and not lane.over and self.rng.random() < 0.1:
-                yield wire.Outcome(number, 0, self._hint(lane))
 
     # --- slots -------------------------------------------------------------------------------------------------------
 
@@ -172,16 +176,13 @@ class FakeExecutor:
         return (pinned + sum(lane.private_pages for lane in self.lanes.values())) * self.page_size
 
     def _match(self, lane):
-        node, found = self.roots.setdefault(lane.admit.namespace, Node(None)), []
+        node, found = self.roots.setdefault(lane.admit.namespace, Node(None, lane.admit.namespace, None)), []
         for start in range(0, len(lane.tokens) - self.page_size, self.page_size):
             node = node.children.get(tuple(lane.tokens[start : start + self.page_size]))
             if node is None:
                 break
             found.append(node)
         return found
-
-    def _hint(self, lane):
-        return len(self._match(lane)) * self.page_size
 
     def _pin(self, lane, nodes):
         for node in nodes:
@@ -193,6 +194,7 @@ class FakeExecutor:
             leaf = self.rng.choice([node for node in self.nodes if not node.pins and not node.children])
             self.nodes.remove(leaf)
             del leaf.parent.children[leaf.page]
+            self.events.append(wire.Cut(leaf.number, 0))
         lane.private_pages += pages
 
     def _share(self, lane):
@@ -202,8 +204,10 @@ class FakeExecutor:
             page = tuple(lane.tokens[start : start + self.page_size])
             above = lane.path[-1] if lane.path else self.roots[lane.admit.namespace]
             if page not in above.children:
-                above.children[page] = Node(above, page)
-                self.nodes.append(above.children[page])
+                self.numbers += 1
+                above.children[page] = node = Node(self.numbers, above.namespace, above, page)
+                self.nodes.append(node)
+                self.events.append(_stored(node))
             lane.private_pages -= 1
             self._pin(lane, [above.children[page]])
 
@@ -216,3 +220,8 @@ class FakeExecutor:
         assert self._free() >= 0, "more slots are used than there are"
         for lane in self.lanes.values():
             assert len(lane.path) + lane.private_pages == self._pages(lane.computed)
+
+
+def _stored(node):
+    token_ids = struct.pack(f"<{len(node.page)}i", *node.page)
+    return wire.Stored(node.number, node.parent.number, node.namespace, token_ids)

@@ -8,6 +8,8 @@ import pytest
 from services.scheduler import executors, planner
 from services.scheduler.executors import Executor
 from services.scheduler.ledger import Ledger
+from services.scheduler.prefix_index import PrefixIndex
+from services.scheduler.promises import Promises
 from services.scheduler.request import Request
 from services.scheduler.requests import Requests
 from services.scheduler.streams import Streams
@@ -30,7 +32,11 @@ def room_forgets_the_plans_in_flight(patch):
 
 def a_start_reserves_only_what_it_computes(patch):
     honest = planner.Draft.start
-    patch.setattr(planner.Draft, "start", lambda self, request, tokens, reserved: honest(self, request, tokens, tokens))
+
+    def start(self, request, found, tokens, reserved):
+        return honest(self, request, found, tokens, tokens)
+
+    patch.setattr(planner.Draft, "start", start)
 
 
 def a_third_plan_is_sent(patch):
@@ -44,8 +50,8 @@ def ended_lanes_are_not_released(patch):
 def an_outcome_is_taken_for_whoever_has_the_lane_now(patch):
     honest = Executor.admit
 
-    def admit(self, request):
-        lane = honest(self, request)
+    def admit(self, request, found_tokens):
+        lane = honest(self, request, found_tokens)
         lane.admitted_seq = 0
         return lane
 
@@ -87,14 +93,16 @@ def an_audit_finds_nothing_lost(patch):
     patch.setattr(Ledger, "_is_lost", lambda self, gateway, entry, now_s: False)
 
 
-def a_preempted_lane_starts_in_the_same_plan(patch):
-    honest = planner.Draft.preempt
+def who_is_held_back_is_forgotten(patch):
+    patch.setattr(Promises, "release", lambda self, seq, now_s: [])
 
-    def preempt(self, lane):
-        honest(self, lane)
-        lane.held = False
 
-    patch.setattr(planner.Draft, "preempt", preempt)
+def a_hint_stands_still_when_the_tree_grows(patch):
+    patch.setattr(PrefixIndex, "_move_on", lambda self, spot, node: None)
+
+
+def who_waits_for_an_executor_that_dies_is_left_there(patch):
+    patch.setattr(Requests, "_route_all", lambda self, executor: None)
 
 
 MUTANTS = [
@@ -108,5 +116,7 @@ MUTANTS = [
     Mutant(a_lost_stream_is_closed_at_once, "wrong output"),
     Mutant(requests_of_a_dead_detokenizer_go_on, "nobody streams|does not end|missing among"),
     Mutant(an_audit_finds_nothing_lost, "a request does not end"),
-    Mutant(a_preempted_lane_starts_in_the_same_plan, "preempted and sliced at once"),
+    Mutant(who_is_held_back_is_forgotten, "a request does not end"),
+    Mutant(a_hint_stands_still_when_the_tree_grows, "followers are counted|does not stand|hint says"),
+    Mutant(who_waits_for_an_executor_that_dies_is_left_there, "wait or have a lane|waits and has a lane"),
 ]

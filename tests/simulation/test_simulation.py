@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import pytest
 
-from services.scheduler import request
+from services.scheduler import promises, request
 from shared import wire
 from tests.simulation.mutants import MUTANTS, Mutant
 from tests.simulation.world import World
@@ -17,11 +17,13 @@ from tests.simulation.world import World
 SEEDS = 500
 MUTANT_SEEDS = 150
 GROWTH_TOKENS = 4  # little room to spare, so that outputs outgrow it and preemption is common
+LEAST_PROMISE_TOKENS = 4  # prompts are short here
 
 
 @pytest.fixture(autouse=True)
-def _little_headroom(monkeypatch):
+def _small_scale(monkeypatch):
     monkeypatch.setattr(request, "GROWTH_TOKENS", GROWTH_TOKENS)
+    monkeypatch.setattr(promises, "LEAST_PROMISE_TOKENS", LEAST_PROMISE_TOKENS)
 
 
 def run_seeds(count: int, world: Callable[[int], World]) -> None:
@@ -40,14 +42,18 @@ class CountingWorld(World):
         self.counts = counts
         super().__init__(seed)
 
+    def tell_core(self, event):
+        super().tell_core(event)
+        self.counts["held back"] += sum(len(executor.promises) for executor in self.core.executors.values())
+
     def post(self, source, target, message):
         match message:
             case wire.StepPlan():
                 sizes = {s.num_tokens > 1 for s in message.slices}
-                self.counts["preempted"] += len(message.preempt)
+                lanes = self.executors[target].lanes if target in self.executors else {}
+                self.counts["gave way"] += sum(lanes[n].goes_on for n in message.release if n in lanes)
                 self.counts["mixed steps"] += len(sizes) == 2
                 self.counts["lanes used again"] += bool({a.lane for a in message.admits} & set(message.release))
-                self.counts["known ahead"] += bool({a.lane for a in message.admits} - {s.lane for s in message.slices})
                 self.counts["moved"] += sum(bool(a.resume_token_ids) for a in message.admits)
             case wire.StepResult(outcomes=outcomes):
                 self.counts["declined"] += sum(o.declined for o in outcomes)

@@ -7,13 +7,14 @@ way on it along, as a grant that is no longer in force does.
 import random
 from collections import deque
 from dataclasses import dataclass
+from typing import get_args
 
 import msgspec
 
 from services.scheduler.core import Core
 from services.scheduler.events import Drop, Note, Send, Tick
 from shared import wire
-from shared.config import SchedulerConfig
+from shared.config import Policy, SchedulerConfig
 from shared.link import Joined, Left, Received
 from tests.simulation.fake_detokenizer import FakeDetokenizer
 from tests.simulation.fake_executor import FakeExecutor
@@ -81,11 +82,13 @@ class World:
         self.started = 0
         self.gone = 0  # requests whose gateway has died
         self.config = SchedulerConfig(
-            policy=self.rng.choice(("fcfs", "lpm")),
+            policy=self.rng.choice(("lpm", *get_args(Policy))),
             max_step_tokens=self.rng.choice((8, 24, 512)),
             max_running_requests=self.rng.choice((2, 6, 64)),
             max_queued_requests=self.rng.choice((3, 4096, 4096)),
             max_wait_s=self.rng.choice((0.5, 30.0)),
+            fair_quantum_tokens=self.rng.choice((8, 4096)),
+            balance_requests=self.rng.choice((1, 16)),
         )
         self.channels: dict[tuple[str, str], deque[tuple[int, bytes]]] = {}
         self.links: dict[str, int] = {}  # peers of the hub that are linked, by the number of their link
@@ -96,7 +99,7 @@ class World:
         self.detokenizers = {f"detokenizer-{i}": FakeDetokenizer() for i in range(2)}
         self.gateways = {f"gateway-{i}": self._gateway(f"gateway-{i}") for i in range(self.rng.choice((1, 2)))}
         self.tokenizers = ["tokenizer-0", "tokenizer-1"]
-        self.heads = [self._ids(self.rng.randint(0, 16)) for _ in range(3)]
+        self.heads = [self._ids(self.rng.randint(0, self.rng.choice((16, 40)))) for _ in range(3)]
         self.core = self._new_core()
 
     def _new_core(self):
@@ -190,6 +193,7 @@ class World:
         self.tell_core(Joined(peer, wire.Hello(self.role(peer), wire.PROTOCOL, peer, info)))
         self.void(peer)
         if peer in self.executors:
+            self.post(peer, HUB, self.executors[peer].tree())
             self.beat(peer)
         if peer in self.gateways:
             self.gateways[peer].joined(self.now_s)
@@ -340,7 +344,7 @@ class World:
             not self.channels
             and not core.requests.ledger.open
             and not [key for key in core.requests.streams.lingering if key[0] in self.gateways]
-            and len(core.requests.waiting) == 0
+            and not list(core.requests.waiting())
             and all(not view.lanes and not view.flights for view in core.executors.values())
             and all(view.room_tokens == view.capacity_tokens for view in core.executors.values())
             and all(not executor.lanes and not executor.pinned_tokens for executor in self.executors.values())

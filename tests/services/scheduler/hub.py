@@ -84,6 +84,7 @@ class Hub:
         executor.info = wire.ExecutorInfo("fake", capacity_tokens, page_size, max_batch, max_model_len=4096)
         self.executors[peer] = executor
         self.join(peer, "executor", executor.info)
+        self.hear(peer, executor.tree())
         self.hear(peer, wire.Heartbeat(wire.Progress()))
         return executor
 

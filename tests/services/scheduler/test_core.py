@@ -77,7 +77,7 @@ def test_cached_tokens_are_those_of_the_first_slice_and_never_more_than_the_prom
     output = tuple(expected_output(PROMPT, 2, stops_at_string=False)[0])
     hub.hear("tokenizer", submit("r2", attempt=2, prompt=PROMPT, max_new_tokens=3, resume_token_ids=output))
     hub.run()
-    assert [update.counts for update in hub.updates()] == [wire.Counts(3, 3)]
+    assert [update.counts for update in hub.updates()] == [wire.Counts(3, 3, EXECUTOR)]
 
 
 def test_a_resumed_request_that_is_over_already_ends_at_its_admission():
@@ -289,7 +289,9 @@ def test_a_later_attempt_keeps_its_place_in_the_queue_and_the_time_that_it_has_w
     hub.leave(GATEWAY), hub.join(GATEWAY)
     for request_id in ("r3", "r2", "r1"):
         hub.hear(GATEWAY, submit(request_id, attempt=1 if request_id == "r3" else 2, prompt=PROMPT))
-    waiting = [(request.submit.request_id, request.arrived_s) for request in hub.core.requests.waiting]
+    waiting = [
+        (request.submit.request_id, request.arrived_s) for request in hub.core.requests.unrouted.candidates(hub.now_s)
+    ]
     assert waiting == [("r1", arrived_s), ("r2", arrived_s), ("r3", arrived_s + 5)]
 
 
@@ -366,7 +368,7 @@ def test_an_executors_death_loses_what_ran_and_moves_what_waited():
     hub = Hub(max_running_requests=1).join_all()
     hub.hear("tokenizer", submit("r1", prompt=PROMPT)), hub.hear("tokenizer", submit("r2", prompt=PROMPT))
     hub.step(), hub.step()
-    assert hub.core.executors[EXECUTOR].figures()["ahead"] == 1
+    assert hub.core.executors[EXECUTOR].waiting_requests == 1
     hub.leave(EXECUTOR)
     assert [lost.request_id for lost in hub.take(GATEWAY, wire.Lost)] == ["r1"]
     hub.updates()

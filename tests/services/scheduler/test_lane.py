@@ -10,11 +10,9 @@ from shared import wire
 from tests.services.scheduler.hub import submit
 
 
-def lane(prompt=10, max_new_tokens=5, page_size=1, hint=None):
+def lane(prompt=10, max_new_tokens=5, page_size=1, hint=0):
     request = Request(submit(prompt=prompt, max_new_tokens=max_new_tokens), 1, 0.0, max_new_tokens)
-    made = Lane(0, "executor", request, page_size, 1)
-    made.hint_tokens = hint
-    return made
+    return Lane(0, "executor", request, page_size, 1, hint)
 
 
 def outcome(computed, cached=0, **fields):
@@ -22,35 +20,35 @@ def outcome(computed, cached=0, **fields):
 
 
 def test_slices_in_flight_chase_what_is_known_and_sample_when_they_reach_it():
-    ahead = lane()
-    ahead.plan(1, 6)
-    assert ahead.belief() == (6, 10)
-    ahead.plan(2, 6)
-    assert ahead.belief() == (10, 11)
-    assert ahead.remaining_tokens() == 1
+    begun = lane()
+    begun.plan(1, 6, 0.0)
+    assert begun.belief() == (6, 10)
+    begun.plan(2, 6, 0.0)
+    assert begun.belief() == (10, 11)
+    assert begun.remaining_tokens() == 1
 
 
 def test_a_hint_is_believed_until_the_first_result_knows_better():
     started = lane(hint=7)
-    started.plan(1, 2)
+    started.plan(1, 2, 0.0)
     assert started.belief().computed_tokens == 9
-    assert started.apply(1, outcome(5, cached=3)).tokens == 2
+    assert started.apply(outcome(5, cached=3)).tokens == 2
     started.land(1)
     assert started.belief() == (5, 10)
 
 
 def test_work_is_what_was_computed_not_what_was_cached():
     started = lane()
-    started.plan(1, 10)
-    work = started.apply(1, outcome(10, cached=8))
+    started.plan(1, 10, 0.0)
+    work = started.apply(outcome(10, cached=8))
     assert (work.slices, work.tokens, work.read) == (1, 2, 10)
 
 
 def test_no_slice_follows_the_last_token_unless_the_executor_does_not_say_that_it_is_over():
     started = lane(max_new_tokens=1)
-    started.plan(1, 10)
+    started.plan(1, 10, 0.0)
     assert started.remaining_tokens() == 0
-    started.apply(1, outcome(10, new_token_ids=(5,)))
+    started.apply(outcome(10, new_token_ids=(5,)))
     started.land(1)
     started.request.generated.append(5)
     assert started.remaining_tokens() == 1
@@ -58,36 +56,32 @@ def test_no_slice_follows_the_last_token_unless_the_executor_does_not_say_that_i
 
 def test_a_first_slice_that_was_not_run_has_left_nothing():
     started = lane()
-    started.plan(1, 10)
-    started.plan(2, 1)
-    started.apply(1, outcome(0, declined=True))
+    started.plan(1, 10, 0.0)
+    started.plan(2, 1, 0.0)
+    started.apply(outcome(0, declined=True))
     started.land(1)
-    assert started.is_running, "the second slice may still run, as the first one"
+    assert not started.failed_to_start, "the second slice may still run, as the first one"
     started.land(2)
-    assert started.is_ahead
+    assert started.failed_to_start
 
 
-def test_what_reports_on_the_time_before_a_preemption_brings_no_figures():
-    started = lane()
-    started.plan(1, 4), started.plan(2, 4)
-    started.apply(1, outcome(4)), started.land(1)
-    started.preempt()
-    assert started.apply(2, outcome(8, cached=2)).tokens == 0
-    assert not started.is_ahead, "its last slice is not reported yet"
-    started.land(2)
-    assert started.is_ahead
-    assert (started.computed_tokens, started.hint_tokens) == (0, 2)
+@pytest.mark.parametrize(("page_size", "shared"), [(1, (3, 9, 10)), (4, (0, 8, 8))])
+def test_what_others_can_find_is_what_the_plans_before_theirs_compute_in_whole_pages(page_size, shared):
+    started = lane(hint=3, page_size=page_size)
+    started.plan(1, 6, 0.0)
+    started.plan(2, 6, 0.0)
+    assert tuple(started.shared_before(seq) for seq in (1, 2, 3)) == shared
 
 
 @pytest.mark.parametrize("page_size", [1, 4, 16])
 @given(computed=st.integers(1, 60), more=st.integers(1, 40), sizes=st.lists(st.integers(1, 20), min_size=1, max_size=2))
 def test_growth_is_exactly_what_the_slices_take(page_size, computed, more, sizes):
     settled = lane(prompt=computed + more, page_size=page_size, max_new_tokens=50)
-    settled.plan(1, computed), settled.apply(1, outcome(computed)), settled.land(1)
+    settled.plan(1, computed, 0.0), settled.apply(outcome(computed)), settled.land(1)
     reserved = 0
     for seq, size in enumerate(sizes, start=2):
         reserved += settled.growth_tokens(size)
-        settled.plan(seq, size)
+        settled.plan(seq, size, 0.0)
     held = pages_up(computed, page_size)
     assert held + reserved == pages_up(settled.belief().computed_tokens, page_size)
 
@@ -97,7 +91,7 @@ def test_growth_is_exactly_what_the_slices_take(page_size, computed, more, sizes
 def test_the_longest_slice_within_some_room_grows_within_it(page_size, computed, known, room, settled):
     some = lane(prompt=known, page_size=page_size)
     if settled and computed:
-        some.plan(1, computed), some.apply(1, outcome(computed)), some.land(1)
+        some.plan(1, computed, 0.0), some.apply(outcome(computed)), some.land(1)
     longest = some.tokens_within(room)
     assert longest == 0 or some.growth_tokens(longest) <= room
     if longest < some.remaining_tokens():

@@ -29,8 +29,9 @@ class FairShares:
         self._balances: dict[str, int] = {}  # less than a quantum; who is not here has one
         self._open: Counter[str] = Counter()  # requests that wait or run
 
-    def __len__(self) -> int:
-        """Tenants that are remembered."""
+    @property
+    def remembered(self) -> int:
+        """Tenants."""
         return len(self._balances.keys() | self._open.keys())
 
     def enter(self, tenant: str) -> None:

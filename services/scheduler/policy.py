@@ -11,13 +11,18 @@ from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
 
-class Candidate(Protocol):
-    """A request that wants to run, or runs."""
+class Senior(Protocol):
+    """A request, or its lane."""
 
     @property
     def priority(self) -> int: ...  # larger goes first
     @property
     def order(self) -> int: ...  # of arrival
+
+
+class Candidate(Senior, Protocol):
+    """A request that wants to run."""
+
     @property
     def max_new_tokens(self) -> int: ...
     @property
@@ -57,6 +62,6 @@ POLICIES: dict[str, Policy] = {
 }
 
 
-def seniority(candidate: Candidate) -> SortKey:
+def seniority(senior: Senior) -> SortKey:
     """The highest priority, then the oldest. Of those that run, the most junior gives way when room is short."""
-    return (-candidate.priority, candidate.order)
+    return (-senior.priority, senior.order)

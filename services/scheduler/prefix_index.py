@@ -57,7 +57,7 @@ class PrefixIndex:
         spot = self._spots.pop(follower)
         spot.node.step_off(follower, spot)
         spot.node.weigh(-1)
-        self._drop_if_unused(self._roots[follower.namespace], follower.namespace)
+        self._drop_if_unused(self._roots[follower.namespace])
 
     def depth_first(self, tenant: str) -> Iterator[Follower]:
         """A tenant's followers: where most of them are first, those that stand at a node itself after its children's.
@@ -101,10 +101,10 @@ class PrefixIndex:
     def _store(self, event: wire.Stored) -> None:
         parent = self._root(event.namespace) if event.parent is None else self._node(event.parent)
         key = self._first_page(event.token_ids)
-        if key in parent.children:
-            raise ValueError(f"node {event.node} begins like one beside it")
-        node = self._nodes[self._unused(event.node)] = Node(event.node, parent, key, parent.end, event.token_ids)
-        parent.children[key] = node
+        if key in parent.children or event.namespace != parent.namespace:
+            raise ValueError(f"node {event.node} begins like one beside it, or is not in its parent's namespace")
+        node = Node(self._unused(event.node), event.namespace, parent, key, event.token_ids)
+        self._nodes[event.node] = parent.children[key] = node
         self.tokens += len(node)
         spot = parent.spots.get((parent.end, key))
         if spot is not None:
@@ -141,7 +141,7 @@ class PrefixIndex:
             self._before.setdefault(follower, follower.hint_tokens)
             self._put(follower, home, end, page)
         if home.number is None:
-            self._drop_if_unused(home, home.key.decode())
+            self._drop_if_unused(home)
 
     def _remove(self, node: Node) -> Node:
         """Returns its parent, where those that stood in it are counted still."""
@@ -182,17 +182,17 @@ class PrefixIndex:
         root = self._roots.get(namespace)
         if root is None:
             tenant, key = tenant_of(namespace), namespace.encode()
-            top = self._tenants.setdefault(tenant, Node(None, None, b"", 0, b""))
-            root = self._roots[namespace] = top.children[key] = Node(None, top, key, 0, b"")
+            top = self._tenants.setdefault(tenant, Node(None, tenant, None, b""))
+            root = self._roots[namespace] = top.children[key] = Node(None, namespace, top, key)
         return root
 
-    def _drop_if_unused(self, root: Node, namespace: str) -> None:
+    def _drop_if_unused(self, root: Node) -> None:
         top = root.parent
         if root.children or root.weight or top is None:
             return
-        del self._roots[namespace], top.children[root.key]
+        del self._roots[root.namespace], top.children[root.key]
         if not top.children:
-            del self._tenants[tenant_of(namespace)]
+            del self._tenants[top.namespace]
 
     def _limit(self, tokens: Tokens) -> int:
         """How many tokens can be found at most."""
@@ -242,7 +242,7 @@ class PrefixIndex:
         numbered = {node.number: node for node in nodes if node.number is not None}
         require(numbered == self._nodes, "the nodes by number are not those in the tree")
         require(self.tokens == sum(map(len, nodes)), f"{self.tokens} tokens are counted, not as many are there")
-        roots = {node.key.decode(): node for top in self._tenants.values() for node in top.children.values()}
+        roots = {node.namespace: node for top in self._tenants.values() for node in top.children.values()}
         require(roots == self._roots, "the roots by namespace are not those in the tree")
         require(all(root.children or root.weight for root in roots.values()), "a root is kept for nothing")
         require(all(top.children for top in self._tenants.values()), "a tenant is kept for nothing")

@@ -50,13 +50,26 @@ class Spot:
 class Node:
     """Without a number it is the root of a namespace, or above the roots of a tenant: then it has no tokens."""
 
-    __slots__ = ("_in_line", "children", "data", "key", "number", "parent", "ranks", "spots", "start", "weight")
+    __slots__ = (
+        "_in_line",
+        "children",
+        "data",
+        "key",
+        "namespace",
+        "number",
+        "parent",
+        "ranks",
+        "spots",
+        "start",
+        "weight",
+    )
 
-    def __init__(self, number: int | None, parent: Node | None, key: bytes, start: int, data: bytes) -> None:
+    def __init__(self, number: int | None, namespace: str, parent: Node | None, key: bytes, data: bytes = b"") -> None:
         self.number = number
+        self.namespace = namespace
         self.parent = parent
         self.key = key  # its name among its siblings
-        self.start = start
+        self.start = parent.end if parent is not None else 0
         self.data = bytearray(data)  # int32, little-endian
         self.children: dict[bytes, Node] = {}
         self.spots: dict[tuple[int, bytes], Spot] = {}
@@ -142,7 +155,7 @@ class Node:
         """Put a new node above that takes the tokens before `at`, and the followers up to there."""
         assert self.parent is not None
         above, cut = self.parent, (at - self.start) * TOKEN_BYTES
-        upper = Node(upper_number, above, self.key, self.start, bytes(self.data[:cut]))
+        upper = Node(upper_number, self.namespace, above, self.key, bytes(self.data[:cut]))
         above.rank(self, self.weight, 0)
         above.rank(upper, 0, self.weight)
         above.children[self.key] = upper
@@ -170,6 +183,7 @@ class Node:
         for key, child in self.children.items():
             require(child.parent is self, "a child has another parent")
             require(child.start == self.end, "a child does not start where its parent ends")
+            require(child.namespace == self.namespace or not self.parent, "a child is in another namespace")
             require(key == child.key, "a child is filed under another page than its first")
             require(child.number is None or key == child.page_at(child.start, page_size), "a key is not the first page")
         here = [follower for spot in self.spots.values() for follower in spot.members]

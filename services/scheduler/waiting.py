@@ -5,7 +5,8 @@
     3. those that have waited for max_wait_s, the oldest of them first
     4. the policy
 
-Sorted at all times: what changes is moved, and nothing else is looked at. Does not know plans, room or promises.
+Sorted at all times: what changes is moved, and nothing else is looked at. `arrived_s` rises with `order`, so those that
+have waited too long are the oldest. Does not know plans, room or promises.
 """
 
 from __future__ import annotations

@@ -1,63 +1,53 @@
-from dataclasses import dataclass
+from typing import get_args
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from services.scheduler import policy
+from shared import config
+from tests.services.scheduler.toy_tree import Waiter
+
+WAITERS = [
+    Waiter(1, max_new_tokens=7, hint_tokens=0),
+    Waiter(2, max_new_tokens=9, hint_tokens=5),
+    Waiter(3, max_new_tokens=9, hint_tokens=8),
+    Waiter(4, max_new_tokens=1, hint_tokens=8),
+]
 
 
-@dataclass(frozen=True)
-class Candidate:
-    order: int
-    priority: int = 0
-    arrived_s: float = 0.0
-    hint_tokens: int = 0
+def ranked(key, waiters=WAITERS):
+    return [waiter.order for waiter in sorted(waiters, key=key)]
 
 
-@dataclass(frozen=True)
-class Worker:
-    running_requests: int
+def test_every_policy_that_can_be_configured_is_there():
+    assert set(policy.POLICIES) == set(get_args(config.Policy))
 
 
-def ranked(order, candidates, now_s=0.0, max_wait_s=30.0):
-    return [c.order for c in sorted(candidates, key=lambda c: order(c, now_s, max_wait_s))]
+def test_each_key_prefers_what_it_is_named_for_and_then_the_oldest():
+    assert ranked(policy.arrival) == [1, 2, 3, 4]
+    assert ranked(policy.longest_prefix) == [3, 4, 2, 1]
+    assert ranked(policy.longest_output) == [2, 3, 1, 4]
 
 
-def test_fcfs_goes_by_priority_then_arrival():
-    candidates = [Candidate(1), Candidate(2, hint_tokens=9), Candidate(3, priority=1), Candidate(4, priority=-1)]
-    assert ranked(policy.fcfs, candidates) == [3, 1, 2, 4]
+def test_the_policies_by_name():
+    keys = {name: policy.POLICIES[name].key for name in ("lpm", "fcfs", "priority", "lof")}
+    assert keys == {
+        "lpm": policy.longest_prefix,
+        "fcfs": policy.arrival,
+        "priority": policy.arrival,
+        "lof": policy.longest_output,
+    }
+    assert [name for name, each in policy.POLICIES.items() if not each.ranked] == ["fcfs"]
+    assert [name for name, each in policy.POLICIES.items() if each.depth_first] == ["dfs-weight"]
 
 
-def test_lpm_goes_by_the_longest_cached_prefix_within_a_priority():
-    candidates = [Candidate(1), Candidate(2, hint_tokens=9), Candidate(3, hint_tokens=9), Candidate(4, priority=1)]
-    assert ranked(policy.lpm, candidates) == [4, 2, 3, 1]
+def test_seniority_goes_by_priority_then_arrival():
+    waiters = [Waiter(1), Waiter(2, hint_tokens=9), Waiter(3, priority=1), Waiter(4, priority=-1)]
+    assert ranked(policy.seniority, waiters) == [3, 1, 2, 4]
 
 
-def test_lpm_puts_those_that_waited_long_enough_first_the_oldest_of_them_before_all():
-    candidates = [
-        Candidate(1, arrived_s=0.0),
-        Candidate(2, arrived_s=1.0, hint_tokens=50),
-        Candidate(3, arrived_s=5.0, hint_tokens=90),
-        Candidate(4, arrived_s=9.0, hint_tokens=100),
-    ]
-    assert ranked(policy.lpm, candidates, now_s=10.0, max_wait_s=9.0) == [1, 2, 4, 3]
-
-
-def test_no_wait_lifts_a_request_above_a_higher_priority():
-    assert ranked(policy.lpm, [Candidate(1), Candidate(2, priority=1, arrived_s=99.0)], now_s=100.0) == [2, 1]
-
-
-@given(
-    st.lists(st.tuples(st.integers(0, 2), st.integers(0, 100), st.integers(0, 50)), max_size=30), st.integers(0, 100)
-)
-def test_every_order_is_total_and_strict_in_priority(drawn, now_s):
-    candidates = [Candidate(n, priority, float(since), hint) for n, (priority, since, hint) in enumerate(drawn)]
-    for order in policy.ORDERS.values():
-        keys = [order(candidate, float(now_s), 30.0) for candidate in candidates]
-        assert len(set(keys)) == len(keys)
-        by_key = sorted(candidates, key=lambda candidate: order(candidate, float(now_s), 30.0))
-        assert [c.priority for c in by_key] == sorted((c.priority for c in candidates), reverse=True)
-
-
-def test_work_is_offered_to_the_least_loaded_first():
-    assert policy.by_load([Worker(2), Worker(0), Worker(1)]) == [Worker(0), Worker(1), Worker(2)]
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), max_size=20))
+def test_no_key_leaves_it_open_who_of_two_goes_first(drawn):
+    waiters = [Waiter(n, hint_tokens=hint, max_new_tokens=new) for n, (hint, new) in enumerate(drawn)]
+    for each in policy.POLICIES.values():
+        assert len({each.key(waiter) for waiter in waiters}) == len(waiters)

@@ -1,0 +1,117 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from services.scheduler.routing import BLOCK_TOKENS, Load, Option, PrefixSketch, choose, overload
+
+thresholds = {"balance_requests": 4, "balance_factor": 1.5}
+options = st.lists(
+    st.builds(Option, key=st.integers(), load=st.integers(0, 20), known_tokens=st.integers(0, 3)),
+    min_size=1,
+    max_size=6,
+    unique_by=lambda option: option.key,
+)
+loads = st.builds(Load, key=st.integers(), waiting=st.integers(0, 8), running=st.integers(0, 8))
+
+
+def tokens(*blocks):
+    """Each block has a number of its own, all through."""
+    return np.repeat(np.array(blocks, np.int32), BLOCK_TOKENS)
+
+
+# --- the sketch ----------------------------------------------------------------------------------------------------
+
+
+@given(st.lists(st.tuples(st.sampled_from("ab"), st.lists(st.integers(0, 2), max_size=5)), max_size=12))
+def test_it_knows_the_longest_prefix_that_was_sent_in_the_namespace(drawn):
+    sketch, sent = PrefixSketch(), set()
+    for name, blocks in drawn:
+        prefixes = [(name, *blocks[: n + 1]) for n in range(len(blocks))]
+        assert sketch.match(name, tokens(*blocks)) == sum(prefix in sent for prefix in prefixes) * BLOCK_TOKENS
+        sketch.note(name, tokens(*blocks))
+        sent.update(prefixes)
+    assert len(sketch) == len(sent)
+
+
+def test_only_whole_blocks_count():
+    sketch = PrefixSketch()
+    sketch.note("a", tokens(1, 2)[:-1])
+    assert sketch.match("a", tokens(1, 2)) == BLOCK_TOKENS
+    assert sketch.match("a", tokens(1)[:-1]) == 0
+    assert sketch.match("a", tokens(1, 1)[1:]) == BLOCK_TOKENS
+
+
+def test_what_was_not_sent_for_longest_is_forgotten_first_a_prefix_from_its_end():
+    sketch = PrefixSketch(max_blocks=4)
+    sketch.note("a", tokens(1, 2, 3))
+    sketch.note("a", tokens(4, 5))
+    assert len(sketch) == 4
+    assert sketch.match("a", tokens(1, 2, 3)) == 2 * BLOCK_TOKENS
+    sketch.note("a", tokens(1))
+    sketch.note("a", tokens(6))
+    assert sketch.match("a", tokens(1, 2, 3)) == BLOCK_TOKENS
+    assert sketch.match("a", tokens(4, 5)) == 2 * BLOCK_TOKENS
+    assert sketch.match("a", tokens(6)) == BLOCK_TOKENS
+
+
+# --- choosing ------------------------------------------------------------------------------------------------------
+
+
+def test_the_longest_prefix_wins_then_the_load_then_the_first():
+    assert choose([Option("a", 0), Option("b", 3, 64)], **thresholds) == "b"
+    assert choose([Option("a", 2, 64), Option("b", 1, 64), Option("c", 1, 64)], **thresholds) == "b"
+
+
+def test_an_overloaded_one_is_passed_over_but_both_thresholds_must_be_passed():
+    assert choose([Option("a", 0), Option("b", 4, 64)], **thresholds) == "b"
+    assert choose([Option("a", 0), Option("b", 5, 64)], **thresholds) == "a"
+    assert choose([Option("a", 10), Option("b", 15, 64)], **thresholds) == "b"
+    assert choose([Option("a", 10), Option("b", 16, 64)], **thresholds) == "a"
+    assert choose([Option("a", 0), Option("b", 9, 64), Option("c", 2, 32)], **thresholds) == "c"
+
+
+@given(options)
+def test_the_choice_is_the_best_of_those_in_balance(given_options):
+    least = min(option.load for option in given_options)
+    balanced = [option for option in given_options if option.load <= max(least + 4, 1.5 * least)]
+    longest = max(option.known_tokens for option in balanced)
+    best = [option for option in balanced if option.known_tokens == longest]
+    lightest = min(option.load for option in best)
+    expected = next(option for option in best if option.load == lightest)
+    assert choose(given_options, **thresholds) == expected.key
+
+
+def test_without_options_there_is_no_choice():
+    with pytest.raises(ValueError, match="empty"):
+        choose([], **thresholds)
+
+
+# --- taking over ---------------------------------------------------------------------------------------------------
+
+
+def test_who_has_nothing_to_do_takes_from_anybody_who_keeps_somebody_waiting():
+    others = [Load("a", 0, 30), Load("b", 1, 1), Load("c", 2, 1)]
+    assert overload(Load("me", 0, 0), others, **thresholds) == "c"
+    assert overload(Load("me", 0, 0), others[:1], **thresholds) is None
+
+
+def test_who_has_something_to_do_takes_from_the_overloaded_alone():
+    assert overload(Load("me", 1, 1), [Load("a", 3, 3)], **thresholds) is None
+    assert overload(Load("me", 1, 1), [Load("a", 3, 4), Load("b", 5, 4)], **thresholds) == "b"
+    assert overload(Load("me", 10, 1), [Load("a", 10, 6)], **thresholds) is None  # not 1.5 times as many
+
+
+@given(loads, st.lists(loads, max_size=5, unique_by=lambda load: load.key))
+def test_it_takes_from_the_most_loaded_of_those_that_have_more_than_itself(taker, others):
+    key = overload(taker, others, **thresholds)
+    givers = [
+        other
+        for other in others
+        if other.waiting and (not taker.total or other.total > max(taker.total + 4, 1.5 * taker.total))
+    ]
+    assert (key is None) == (not givers)
+    if givers:
+        giver = next(other for other in givers if other.key == key)
+        assert giver.total == max(other.total for other in givers)
+        assert giver.total > taker.total

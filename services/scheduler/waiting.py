@@ -1,6 +1,6 @@
 """The requests that wait at one executor, or at none, in the order in which they should start.
 
-    1. between tenants, the shares decide who may start; among those that may, 3 and 4 do
+    1. between tenants, the shares decide who may start; among those that may, 3 and 4 do (depth-first: the oldest)
     2. a tenant's own: the highest priority
     3. those that have waited for max_wait_s, the oldest of them first
     4. the policy
@@ -11,13 +11,15 @@ have waited too long are the oldest. Does not know plans, room or promises.
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
-from sortedcontainers import SortedDict
+from sortedcontainers import SortedList
 
 from services.scheduler import policy as policies
+from services.scheduler.lines import Line, Lines, in_order
 from services.scheduler.policy import SortKey
 from shared import wire
 from shared.config import Policy
@@ -29,26 +31,17 @@ if TYPE_CHECKING:
     from services.scheduler.request import Request
 
 
-@dataclass(slots=True)
-class Line:
-    """Those of one tenant and one priority."""
-
-    preferred: SortedDict = field(default_factory=SortedDict)  # by the policy's key
-    oldest: SortedDict = field(default_factory=SortedDict)  # by arrival
-
-
 class Place(NamedTuple):
     request: Request
     line: Line
-    rank: int
     key: SortKey
 
 
 class Head(NamedTuple):
-    """The next of a tenant, what decides between it and those of other tenants, and who comes behind it."""
+    """Where a tenant's next one stands among the tenants, and the tenant's from that one on."""
 
-    request: Request
-    key: SortKey
+    key: SortKey  # of no two tenants alike
+    tenant: str
     rest: Iterator[Request]
 
 
@@ -63,7 +56,9 @@ class WaitingQueue:
         self._max_wait_s = max_wait_s
         self._shares = shares
         self._index = index
-        self._lines: dict[str, SortedDict] = {}  # by tenant: its lines by negative priority
+        self._tenants: dict[str, Lines] = {}
+        self._ages = SortedList()  # of each tenant's first line
+        self._turns = SortedList()
         self._places: dict[Follower, Place] = {}
 
     def __len__(self) -> int:
@@ -77,27 +72,28 @@ class WaitingQueue:
 
     def add(self, request: Request) -> None:
         """Sets its hint, and keeps it exact while it waits here."""
-        rank = -request.priority if self._policy.ranked else 0
-        line = self._line(request.tenant, rank)
-        if request in self._places or request.order in line.oldest:
+        if request in self._places:
             raise ValueError(f"number {request.order} by arrival waits here already")
         if self._index is None:
             request.hint_tokens = 0
         else:
             self._index.follow(request)
+        lines = self._tenants.get(request.tenant)
+        if lines is None:
+            lines = self._tenants[request.tenant] = Lines(request.tenant)
         key = self._policy.key(request)
-        self._places[request] = Place(request, line, rank, key)
-        line.preferred[key] = line.oldest[request.order] = request
+        line = lines.add(request, -request.priority if self._policy.ranked else 0, key)
+        self._places[request] = Place(request, line, key)
+        self._note(lines)
 
     def remove(self, request: Request) -> None:
         """Raises KeyError if it is not there."""
-        _, line, rank, key = self._places.pop(request)
-        del line.preferred[key], line.oldest[request.order]
-        if not line.oldest:
-            lines = self._lines[request.tenant]
-            del lines[rank]
-            if not lines:
-                del self._lines[request.tenant]
+        _, line, key = self._places.pop(request)
+        lines = self._tenants[request.tenant]
+        lines.remove(request, line, key)
+        self._note(lines)
+        if not lines:
+            del self._tenants[request.tenant]
         if self._index is not None:
             self._index.leave(request)
 
@@ -113,80 +109,117 @@ class WaitingQueue:
 
         What was given may be removed, and shares may be charged, before the next is asked for. No more may change.
         """
-        heads = {tenant: head for tenant in self._lines if (head := self._head(self._tenants(tenant, now_s), now_s))}
-        while heads:
-            tenant = min(self._shares.eligible(heads), key=lambda tenant: heads[tenant].key)
-            head = heads.pop(tenant)
-            yield head.request
-            following = self._head(head.rest, now_s)
+        others = self._heads(now_s)
+        other = next(others, None)
+        heads: list[Head] = []  # a heap: of tenants of which one was given
+        spent: list[Head] = []  # of those that may not start one now
+        while heads or spent or other is not None:
+            if other is not None and (not heads or other < heads[0]):
+                head, other = other, next(others, None)
+            elif heads:
+                head = heapq.heappop(heads)
+            else:
+                self._shares.eligible([head.tenant for head in spent])
+                heads, spent = sorted(spent), []
+                continue
+            if self._shares.balance(head.tenant) <= 0:
+                spent.append(head)
+                continue
+            yield next(head.rest)
+            following = self._following(head, now_s)
             if following is not None:
-                heads[tenant] = following
+                heapq.heappush(heads, following)
 
-    # --- between tenants, and within one -----------------------------------------------------------------------------
+    # --- between tenants ---------------------------------------------------------------------------------------------
 
-    def _head(self, rest: Iterator[Request], now_s: float) -> Head | None:
-        request = next(rest, None)
+    def _heads(self, now_s: float) -> Iterator[Head]:
+        """Of all tenants, in order, as it is at the beginning."""
+        ages, turns, overdue = list(self._ages), list(self._turns), set()
+        for order, arrived_s, tenant in ages:
+            if not self._is_overdue(arrived_s, now_s):
+                break
+            overdue.add(tenant)
+            yield Head((0, order), tenant, self._of(tenant, now_s))
+        for key, tenant in turns:
+            if tenant not in overdue:
+                yield Head((1, *key), tenant, self._of(tenant, now_s))
+
+    def _following(self, head: Head, now_s: float) -> Head | None:
+        request = next(head.rest, None)
         if request is None:
             return None
-        key = (0, request.order) if self._is_overdue(request, now_s) else (1, *self._policy.key(request))
-        return Head(request, key, rest)
+        is_overdue = self._is_overdue(request.arrived_s, now_s)
+        key = (0, request.order) if is_overdue else (1, *self._policy.key(request))
+        return Head(key, head.tenant, chain((request,), head.rest))
 
-    def _tenants(self, tenant: str, now_s: float) -> Iterator[Request]:
+    def _note(self, lines: Lines) -> None:
+        """Where the tenant stands among the tenants now."""
+        age, turn = lines.first_age(), lines.first_turn()
+        if age != lines.age:
+            _replace(self._ages, lines.age, age)
+            lines.age = age
+        if turn != lines.turn:
+            _replace(self._turns, lines.turn, turn)
+            lines.turn = turn
+
+    # --- within one --------------------------------------------------------------------------------------------------
+
+    def _of(self, tenant: str, now_s: float) -> Iterator[Request]:
         """A tenant's own, in order."""
-        for line in list(self._lines[tenant].values()):
-            for request in _in_order(line.oldest):
-                if not self._is_overdue(request, now_s):
+        for line in self._tenants[tenant]:
+            for request in in_order(line.oldest):
+                if not self._is_overdue(request.arrived_s, now_s):
                     break
                 yield request
             for request in self._preferred(tenant, line):
-                if not self._is_overdue(request, now_s):
+                if not self._is_overdue(request.arrived_s, now_s):
                     yield request
 
     def _preferred(self, tenant: str, line: Line) -> Iterator[Request]:
         if self._index is None or not self._policy.depth_first:
-            yield from _in_order(line.preferred)
+            yield from in_order(line.preferred)
             return
         for follower in self._index.depth_first(tenant):
             place = self._places.get(follower)
             if place is not None and place.line is line:
                 yield place.request
 
-    def _is_overdue(self, request: Request, now_s: float) -> bool:
-        return now_s - request.arrived_s >= self._max_wait_s
-
-    # --- lines -------------------------------------------------------------------------------------------------------
-
-    def _line(self, tenant: str, rank: int) -> Line:
-        lines = self._lines.setdefault(tenant, SortedDict())
-        line: Line | None = lines.get(rank)
-        if line is None:
-            line = lines[rank] = Line()
-        return line
+    def _is_overdue(self, arrived_s: float, now_s: float) -> bool:
+        return now_s - arrived_s >= self._max_wait_s
 
     def _move(self, place: Place, key: SortKey) -> None:
         """To where its key says now."""
-        if key != place.key:
-            del place.line.preferred[place.key]
-            place.line.preferred[key] = place.request
-            self._places[place.request] = place._replace(key=key)
+        request, line, old_key = place
+        if key != old_key:
+            del line.preferred[old_key]
+            line.preferred[key] = request
+            self._places[request] = Place(request, line, key)
+            self._note(self._tenants[request.tenant])
+
+    # --- checking ----------------------------------------------------------------------------------------------------
 
     def check_integrity(self) -> None:
         """Raises BrokenInvariant with what is wrong."""
-        lines = {(tenant, rank): line for tenant, of in self._lines.items() for rank, line in of.items()}
-        require(all(self._lines.values()), "a tenant is kept for nothing")
-        require(sum(len(line.oldest) for line in lines.values()) == len(self._places), "a request is in no line")
-        for request, line, rank, key in self._places.values():
-            require(lines.get((request.tenant, rank)) is line, "a request stands in a line that is gone")
+        lines = [line for of_tenant in self._tenants.values() for line in of_tenant]
+        require(all(self._tenants.values()), "a tenant is kept for nothing")
+        require(all(line.oldest for line in lines), "a line is kept for nobody")
+        require(sum(len(line.oldest) for line in lines) == len(self._places), "a request is in no line")
+        require(
+            sum(len(line.preferred) for line in lines) == len(self._places), "a request is in no line by preference"
+        )
+        for request, line, key in self._places.values():
+            require(line in self._tenants[request.tenant], "a request stands in a line that is gone")
             require(key == self._policy.key(request), "a request is filed under a key that is not its own any more")
             require(line.preferred.get(key) is request, "a request is missing where the policy wants it")
             require(line.oldest.get(request.order) is request, "a request is missing by age")
-            require(len(line.preferred) == len(line.oldest), "a line has another length by age")
+        ages = [age for of_tenant in self._tenants.values() if (age := of_tenant.first_age())]
+        turns = [turn for of_tenant in self._tenants.values() if (turn := of_tenant.first_turn())]
+        require(list(self._ages) == sorted(ages), "the tenants are out of order by age")
+        require(list(self._turns) == sorted(turns), "the tenants are out of order by preference")
 
 
-def _in_order(line: SortedDict) -> Iterator[Request]:
-    """The first to the last, whoever leaves meanwhile."""
-    at = 0
-    while at < len(line):
-        key, request = line.peekitem(at)
-        yield request
-        at = line.bisect_right(key)
+def _replace(entries: SortedList, old: object, new: object) -> None:
+    if old is not None:
+        entries.remove(old)
+    if new is not None:
+        entries.add(new)

@@ -213,6 +213,31 @@ def test_two_tenants_with_work_at_all_times_are_served_in_equal_parts(policy, ch
         assert abs(served["a"] - served["b"]) < quantum + most_tokens
 
 
+@given(worlds(st.sampled_from(["lpm", "fcfs", "priority", "lof"]), ("a", "b", "c")), st.integers(1, 10), st.data())
+def test_the_next_is_always_the_best_of_the_tenants_that_may_start(drawn, quantum, data):
+    policy, world = drawn
+    shares, model = FairShares(quantum), FairShares(quantum)
+    queue = queue_of(policy, world.index, shares)
+    for request in world.waiting:
+        world.queue.remove(request)
+        queue.add(request)
+    left = {tenant: [r for r in world.waiting if r.tenant == tenant] for tenant in "abc"}
+    left = {tenant: sorted_by_rules(policy, own, world.now_s) for tenant, own in left.items() if own}
+    for request in queue.candidates(world.now_s):
+        eligible = model.eligible(left)
+        first = min((left[tenant][0] for tenant in eligible), key=lambda each: preference(policy, each, world.now_s))
+        assert request is first
+        tokens = data.draw(st.integers(0, 12))
+        if tokens:
+            queue.remove(request)
+        shares.charge(request.tenant, tokens)
+        model.charge(request.tenant, tokens)
+        left[request.tenant].pop(0)
+        left = {tenant: own for tenant, own in left.items() if own}
+    assert not left
+    queue.check_integrity()
+
+
 def test_shares_that_are_charged_meanwhile_count_for_the_next():
     shares = FairShares(10)
     queue = queue_of("fcfs", shares=shares)

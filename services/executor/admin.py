@@ -1,24 +1,26 @@
-"""What an operator may ask of an executor between two steps, flushing aside. Shapes and numbers, never text."""
+"""What an operator may ask of an executor between two steps, flushing aside. Shapes and numbers; text if asked for."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from heapq import nlargest
 from typing import Any, assert_never
 
 import msgspec
 
-from services.executor.radix_cache import RadixCache
+from services.executor.nodes import Node
 from services.executor.step import StepRunner
 from shared import wire
 
 SHOWN_NODES = 1000  # of the tree, the largest
+HEAD_TOKENS = 24  # of a node
 
 
 def answer(call: wire.Admin, runner: StepRunner, info: wire.ExecutorInfo) -> wire.AdminReply:
     """Raises BrokenInvariant if info is asked for and the accounting is wrong."""
     match call.op:
         case "tree":
-            return wire.AdminReply(call.call_id, _tree(runner.cache))
+            return wire.AdminReply(call.call_id, _tree(runner, info, _with_head if call.text else _figures))
         case "info":
             return wire.AdminReply(call.call_id, _info(runner, info))
         case "counters":
@@ -37,27 +39,40 @@ def flush_timed_out(call: wire.Admin) -> wire.AdminReply:
     return wire.AdminReply(call.call_id, error=error)
 
 
-def _tree(cache: RadixCache) -> dict[str, Any]:
-    shapes = list(cache.shape())
-    shown = nlargest(SHOWN_NODES, shapes, key=lambda shape: shape.tokens)
+def _tree(runner: StepRunner, info: wire.ExecutorInfo, show: Callable[[int, Node], dict[str, Any]]) -> dict[str, Any]:
+    cache, found = runner.cache, list(runner.cache.walk())
+    shown = nlargest(SHOWN_NODES, found, key=lambda place: len(place[1].tokens))
+    protected = cache.protected_tokens()
     return {
-        "nodes": cache.nodes,
-        "namespaces": cache.namespaces,
-        "cached_tokens": cache.cached_tokens,
+        **msgspec.structs.asdict(runner.counters()),
+        "capacity_tokens": info.capacity_tokens,
         "pinned_tokens": cache.pinned_tokens,
-        "deepest_tokens": max((shape.depth_tokens + shape.tokens for shape in shapes), default=0),
+        "evictable_tokens": cache.evictable_tokens,
+        "deepest_tokens": max((depth + len(node.tokens) for depth, node in found), default=0),
         "uses": cache.uses,
-        "largest": [
-            {
-                "depth_tokens": shape.depth_tokens,
-                "tokens": shape.tokens,
-                "children": shape.children,
-                "pins": shape.pins,
-                "last_used": shape.last_used,
-            }
-            for shape in shown
-        ],
+        "tenants": {
+            tenant: {"cached_tokens": cached, "protected_tokens": protected.get(tenant, 0)}
+            for tenant, cached in cache.tenants().items()
+        },
+        "largest": [show(depth, node) for depth, node in shown],
     }
+
+
+def _figures(depth: int, node: Node) -> dict[str, Any]:
+    return {
+        "namespace": node.namespace,
+        "depth_tokens": depth,
+        "tokens": len(node.tokens),
+        "children": len(node.children),
+        "pins": node.pins,
+        "hits": node.hits,
+        "priority": node.priority,
+        "last_used": node.last_used,
+    }
+
+
+def _with_head(depth: int, node: Node) -> dict[str, Any]:
+    return {**_figures(depth, node), "head_token_ids": node.tokens[:HEAD_TOKENS].tolist()}
 
 
 def _info(runner: StepRunner, info: wire.ExecutorInfo) -> dict[str, Any]:

@@ -15,7 +15,9 @@ from services.executor.attention.reference import ReferenceAttention, ReferenceP
 from services.executor.kv_pool import bytes_per_token, decide_capacity, make_pool
 from services.executor.machine import available_bytes, usable_cores
 from services.executor.model.load import load_model
+from services.executor.quota import QUOTA
 from services.executor.radix_cache import NoCache, RadixCache
+from services.executor.reuse import Reuse
 from services.executor.slots import SlotAllocator
 from services.executor.step import StepRunner
 from shared import wire
@@ -50,14 +52,32 @@ def assemble(config: Config) -> Assembled:
         model,
         make_pool(model.shape, capacity, device=device, dtype=dtype),
         slots,
-        NoCache(slots) if settings.disable_radix_cache else RadixCache(slots),
+        _cache(settings, slots),
         eos_token_ids=card.eos_token_ids,
         max_model_len=card.max_model_len,
+        reuse=_reuse(settings),
     )
-    return Assembled(
-        runner,
-        wire.ExecutorInfo(card.model_id, capacity, settings.page_size, settings.max_batch, card.max_model_len),
+    info = wire.ExecutorInfo(
+        card.model_id,
+        capacity,
+        settings.page_size,
+        settings.max_batch,
+        card.max_model_len,
+        caches=not settings.disable_radix_cache,
     )
+    return Assembled(runner, info)
+
+
+def _cache(settings: ExecutorConfig, slots: SlotAllocator) -> RadixCache:
+    if settings.disable_radix_cache:
+        return NoCache(slots)
+    quota = QUOTA if settings.cache_quota is None else settings.cache_quota
+    return RadixCache(slots, policy=settings.eviction_policy or "lru", quota=quota)
+
+
+def _reuse(settings: ExecutorConfig) -> Reuse | None:
+    is_adaptive = settings.adaptive_cache is not False and not settings.disable_radix_cache
+    return Reuse() if is_adaptive else None
 
 
 def _device(settings: ExecutorConfig) -> torch.device:

@@ -9,7 +9,7 @@ Knows which slots hold which of its tokens and who owns them. Does not compute, 
                        [shared ..... allocated)          this lane alone
 
 `shared` is a multiple of the page size, and after each step as large as one can be: what is computed can be found by
-others at once. A lane that waits holds nothing (`node` is None).
+others at once; but a cheap lane's output is shared at its end. A lane that waits holds nothing (`node` is None).
 """
 
 from __future__ import annotations
@@ -18,10 +18,12 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from services.executor.radix_cache import Node, RadixCache, Tokens
+from services.executor.nodes import Node, Tokens, Use
+from services.executor.radix_cache import RadixCache
 from services.executor.sampler import SamplingState
 from services.executor.slots import Slots
 from shared import wire
+from shared.namespaces import tenant_of
 
 
 class Lane:
@@ -34,6 +36,8 @@ class Lane:
         self.number = admit.lane
         self.request_id = admit.request_id
         self.namespace = admit.namespace
+        self.tenant = tenant_of(admit.namespace)
+        self.use = Use(admit.priority)
         self.sampling = admit.sampling
         self.max_new_tokens = admit.max_new_tokens
         self.prompt_tokens = len(admit.prompt_token_ids)
@@ -41,8 +45,7 @@ class Lane:
         self._scores_taken = False
         if admit.sampling.prompt_logprobs_from == 0:
             self._scores.append(None)  # nothing precedes the first token
-        self.cached_tokens = 0  # found when the lane began; while it waits, what would be found
-        self.hint_version: int | None = None  # of the tree in which that was looked up
+        self.cached_tokens = 0  # found when the lane began
         self.counted = False  # in the cache's hits and misses
         self.known = self.prompt_tokens + len(admit.resume_token_ids)
         self.computed = self.allocated = self.shared = 0
@@ -140,24 +143,24 @@ class Lane:
         unscored = self.unscored(self.prompt_tokens)
         return self.tokens[: unscored.start] if unscored else self.tokens
 
-    def look_up(self, cache: RadixCache) -> None:
-        """While the lane waits: how much it would find now."""
-        self.cached_tokens = cache.hint(self.namespace, self.matchable)
-        self.hint_version = cache.version
-
     def begin(self, cache: RadixCache) -> None:
         """Pin what is cached of the lane's tokens: it need not be computed."""
-        held = cache.pin(self.namespace, self.matchable)
+        held = cache.pin(self.namespace, self.matchable, self.use)
         self.node = held.node
         self.cached_tokens = self.computed = self.allocated = self.shared = len(held.slots)
         self._slots[: self.shared] = held.slots
 
-    def grow(self, cache: RadixCache, tokens: int) -> bool:
-        """Take room for `tokens` more; False, with nothing changed, if there is none."""
+    def grow(self, cache: RadixCache, tokens: int, tenant: str | None) -> bool:
+        """Take room for `tokens` more; False, with nothing changed, if there is none.
+
+        Args:
+            tenant: whom the others' quotas hold back; None if quotas do not count.
+        """
         missing = self._pages_down(self.computed + tokens + self._page_size - 1) - self.allocated
         if missing <= 0:
             return True
-        taken = cache.allocate(missing, after=int(self._slots[self.allocated - 1]) if self.allocated else None)
+        after = int(self._slots[self.allocated - 1]) if self.allocated else None
+        taken = cache.allocate(missing, after, tenant)
         if taken is None:
             return False
         self._slots[self.allocated : self.allocated + missing] = taken
@@ -170,8 +173,13 @@ class Lane:
         prompt_end = self._pages_down(self.prompt_tokens)
         if self.shared < prompt_end <= self.computed:
             self._share(cache, prompt_end)
-            if self.node is not None and self.shared == prompt_end:
+            if self.node is not None and self.shared == prompt_end and not self.use.is_cheap:
                 cache.seal(self.node)
+        if self.computed < self.prompt_tokens or not self.use.is_cheap:
+            self.share_all(cache)
+
+    def share_all(self, cache: RadixCache) -> None:
+        """Share whatever fills whole pages."""
         if self.shared < self._pages_down(self.computed):
             self._share(cache, self._pages_down(self.computed))
 
@@ -182,12 +190,12 @@ class Lane:
         cache.unpin(self.node)
         cache.free(self.private_slots)
         self.node = None
-        self.computed = self.allocated = self.shared = 0
+        self.cached_tokens = self.computed = self.allocated = self.shared = 0
 
     def _share(self, cache: RadixCache, end: int) -> None:
         assert self.node is not None
         part = slice(self.shared, end)
-        held = cache.extend(self.node, self._tokens[part], self._slots[part])
+        held = cache.extend(self.node, self._tokens[part], self._slots[part], self.use)
         self.node = held.node
         self._slots[self.shared : self.shared + len(held.slots)] = held.slots
         self.shared += len(held.slots)

@@ -7,42 +7,27 @@ the root, and pinned nodes stay. What the tree holds can be found by others at o
 Node boundaries lie where a pin ended, where sequences part, and at the end of every prompt (`seal`), so that output can
 go before the prompt that it followed. Only whole pages are held and found.
 
-Eviction takes from the least recently used leaf, from its end and only as much as is needed; so a prefix always
-outlives what follows it.
+Eviction takes from the leaf that its policy ranks lowest (`eviction`), from its end and only as much as is needed; so a
+prefix always outlives what follows it. How much it may take of each tenant is for `quota` to say. Every change of the
+tree is written down (`tree_log`).
 """
 
 from __future__ import annotations
 
 import heapq
-from collections import Counter
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from services.executor import cache_integrity, tree_log
+from services.executor.eviction import POLICIES, Rank
+from services.executor.nodes import NO_SLOTS, NORMAL, Node, Tokens, Use, below
+from services.executor.quota import QUOTA, Account, Accounts
 from services.executor.slots import SlotAllocator, Slots
-from shared.invariant import require
-
-Tokens = NDArray[np.int64]
-
-NO_TOKENS: Tokens = np.empty(0, np.int64)
-NO_SLOTS: Slots = np.empty(0, np.int64)
-
-
-@dataclass(eq=False, repr=False, slots=True)
-class Node:
-    """A run of tokens below its parent. The root of a namespace has no parent and owns nothing."""
-
-    namespace: str
-    parent: Node | None
-    tokens: Tokens = field(default_factory=lambda: NO_TOKENS)
-    slots: Slots = field(default_factory=lambda: NO_SLOTS)  # owned by the tree, one for each token
-    children: dict[bytes, Node] = field(default_factory=dict)  # by their first page of tokens
-    pins: int = 0  # of this node and of all below it
-    last_used: int = 0
-    sealed: bool = False  # a prompt ends here: what follows becomes a node of its own
-    queued: bool = False  # has its one entry in the eviction heap
+from services.executor.tree_log import TreeLog
+from shared import wire
+from shared.config import EvictionPolicy
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,34 +38,25 @@ class Held:
     slots: Slots
 
 
-@dataclass(frozen=True, slots=True)
-class NodeShape:
-    """A node without its text, for people."""
-
-    depth_tokens: int  # before the node
-    tokens: int
-    children: int
-    pins: int
-    last_used: int
-
-
 class RadixCache:
     """Args:
     slots: where evicted and duplicate slots go, and `allocate` takes from.
+    quota: the part of the pool that is kept for the tenants.
     """
 
-    def __init__(self, slots: SlotAllocator) -> None:
+    def __init__(self, slots: SlotAllocator, *, policy: EvictionPolicy = "lru", quota: float = QUOTA) -> None:
         self._slots = slots
         self.page_size = slots.page_size
         self._roots: dict[str, Node] = {}
-        self._heap: list[tuple[int, int, Node]] = []  # (last use when queued, tie-break, node)
+        self._accounts = Accounts(
+            POLICIES[policy], kept_tokens=int(quota * slots.capacity_tokens), page_size=slots.page_size
+        )
+        self._log = TreeLog()
         self._uses = 0
-        self._queueings = 0
         self.nodes = 0
         self.pinned_tokens = 0
         self.evictable_tokens = 0
         self.evicted_tokens = 0  # since the start, flushes aside
-        self.version = 0  # goes up whenever a hint may have become another one
 
     @property
     def cached_tokens(self) -> int:
@@ -91,34 +67,41 @@ class RadixCache:
         """The counter that stands for time."""
         return self._uses
 
-    def hint(self, namespace: str, tokens: Tokens) -> int:
+    @property
+    def namespaces(self) -> int:
+        return len(self._roots)
+
+    def holds(self, namespace: str) -> bool:
+        return namespace in self._roots
+
+    def match(self, namespace: str, tokens: Tokens) -> int:
         """How many tokens `pin` would find. Changes nothing at all."""
         return sum(matched for _, matched in self._path(namespace, tokens[:-1]))
 
-    def pin(self, namespace: str, tokens: Tokens) -> Held:
+    def pin(self, namespace: str, tokens: Tokens, use: Use = NORMAL) -> Held:
         """Find the longest cached prefix and pin it. Never all of `tokens`: one must be computed to get logits."""
-        node = self._roots.setdefault(namespace, Node(namespace, None))
+        node = self._root(namespace)
         found = []
         for child, matched in self._path(namespace, tokens[:-1]):
             node = child if matched == len(child.tokens) else self._split(child, matched)
             found.append(node.slots)
-        self._pin(node, above=None)
+        self._pin(node, None, use)
         return Held(node, np.concatenate(found) if found else NO_SLOTS)
 
     def unpin(self, node: Node) -> None:
         """Let go of a pin. What no other request needs can be evicted from now on."""
         self._uses += 1
+        account = self._accounts.of(node.namespace)
         at: Node | None = node
         while at is not None:
             at.pins -= 1
             at.last_used = self._uses
             if not at.pins:
-                self.pinned_tokens -= len(at.tokens)
-                self.evictable_tokens += len(at.tokens)
+                self._count(account, pinned=-len(at.tokens), evictable=len(at.tokens))
             at = at.parent
         self._on_idle(node)
 
-    def extend(self, node: Node, tokens: Tokens, slots: Slots) -> Held:
+    def extend(self, node: Node, tokens: Tokens, slots: Slots, use: Use = NORMAL) -> Held:
         """Hand over what was computed behind `node`, whole pages; the caller's pin moves from `node` to where they end.
 
         The given slots are the tree's from here on. Where it has the tokens already, they are freed, and the tree's own
@@ -132,21 +115,29 @@ class RadixCache:
             known += matched
             kept.append(end.slots)
         self._slots.free(slots[:known])
-        self._pin(end, above=node)
+        self._pin(end, node, use)
         if known < len(tokens):
             kept.append(slots[known:])
-            end = self._append(end, tokens[known:], slots[known:])
+            end = self._append(end, tokens[known:], slots[known:], use)
         return Held(end, np.concatenate(kept) if kept else NO_SLOTS)
 
     def seal(self, node: Node) -> None:
         """Keep a boundary at the end of this node: a prompt ends here."""
         node.sealed = True
 
-    def allocate(self, tokens: int, after: int | None = None) -> Slots | None:
-        """Slots of whole pages for new tokens, evicting as needed; None, and nothing happens, if there is no room."""
-        if tokens > self._slots.free_tokens + self.evictable_tokens:
-            return None
-        self.evicted_tokens += self._evict(tokens - self._slots.free_tokens)
+    def allocate(self, tokens: int, after: int | None = None, tenant: str | None = None) -> Slots | None:
+        """Slots of whole pages for new tokens, evicting as needed; None, and nothing happens, if there is no room.
+
+        Args:
+            after: the slot that the new ones continue; None if they continue nothing.
+            tenant: whose tokens they are: what the others' quotas protect stays. None: quotas do not count.
+        """
+        missing = tokens - self._slots.free_tokens
+        if missing > 0:
+            limits = self._accounts.no_limits() if tenant is None else self._accounts.limits(tenant)
+            if missing > sum(limits.values()):
+                return None
+            self.evicted_tokens += self._evict(missing, limits)
         return self._slots.allocate(tokens, after)
 
     def free(self, slots: Slots) -> None:
@@ -155,22 +146,39 @@ class RadixCache:
 
     def flush(self) -> int:
         """Forget everything that is not pinned. Returns the number of tokens freed."""
-        return self._evict(self.evictable_tokens)
+        return self._evict(self.evictable_tokens, self._accounts.no_limits())
 
-    def shape(self) -> Iterator[NodeShape]:
-        """The nodes, each before its children."""
-        stack = [(root, 0) for root in self._roots.values()]
-        while stack:
-            node, depth = stack.pop()
-            if node.parent is not None:
-                yield NodeShape(depth, len(node.tokens), len(node.children), node.pins, node.last_used)
-            stack.extend((child, depth + len(node.tokens)) for child in node.children.values())
+    # --- what others may know ----------------------------------------------------------------------------------------
 
-    @property
-    def namespaces(self) -> int:
-        return len(self._roots)
+    def walk(self) -> Iterator[tuple[int, Node]]:
+        """The nodes, and how many tokens come before each; parents first."""
+        for root in self._roots.values():
+            yield from (found for found in below(root) if found[1] is not root)
+
+    def take_events(self) -> tuple[wire.TreeEvent, ...]:
+        """What has happened to the tree since last asked, in order."""
+        return self._log.take()
+
+    def snapshot(self) -> tuple[wire.Stored, ...]:
+        """The tree as if all of it were new."""
+        return tuple(tree_log.stored(node) for _, node in self.walk())
+
+    def protected_tokens(self) -> dict[str, int]:
+        """By tenant: of its evictable tokens, how many `allocate` does not take for others."""
+        return self._accounts.protected()
+
+    def tenants(self) -> dict[str, int]:
+        """By tenant: its cached tokens."""
+        return {account.tenant: account.cached_tokens for account in self._accounts}
 
     # --- walking -----------------------------------------------------------------------------------------------------
+
+    def _root(self, namespace: str) -> Node:
+        root = self._roots.get(namespace)
+        if root is None:
+            root = self._roots[namespace] = Node(namespace, None)
+            self._accounts.open(namespace)
+        return root
 
     def _path(self, namespace: str, tokens: Tokens) -> Iterator[tuple[Node, int]]:
         """The nodes that `tokens` lead through, and how many of each one's tokens match: of all but the last, all."""
@@ -197,64 +205,87 @@ class RadixCache:
         common = first if differs[first] else length
         return common // self.page_size * self.page_size
 
-    def _pin(self, node: Node, above: Node | None) -> None:
-        """Pin from `node` up to, not including, `above`."""
+    def _pin(self, node: Node, above: Node | None, use: Use) -> None:
+        """Pin from `node` up to, not including, `above`: nodes that others have made."""
         self._uses += 1
+        account = self._accounts.of(node.namespace)
         at: Node | None = node
         while at is not above and at is not None:
             if not at.pins:
-                self.evictable_tokens -= len(at.tokens)
-                self.pinned_tokens += len(at.tokens)
+                self._count(account, pinned=len(at.tokens), evictable=-len(at.tokens))
             at.pins += 1
+            at.hits += 1
             at.last_used = self._uses
+            at.priority = max(at.priority, use.priority)
+            at.is_cheap = False
             at = at.parent
+
+    def _count(self, account: Account, *, pinned: int = 0, evictable: int = 0) -> None:
+        account.pinned_tokens += pinned
+        account.evictable_tokens += evictable
+        self.pinned_tokens += pinned
+        self.evictable_tokens += evictable
 
     # --- changing shape ----------------------------------------------------------------------------------------------
 
     def _split(self, node: Node, at: int) -> Node:
         """Put a new node above `node` that takes its first `at` tokens. Pins at the end of `node` stay there."""
         assert node.parent is not None
-        upper = Node(node.namespace, node.parent, node.tokens[:at].copy(), node.slots[:at].copy())
+        upper = Node(node.namespace, node.parent, self._log.number(), node.tokens[:at].copy(), node.slots[:at].copy())
         upper.pins, upper.last_used = node.pins, node.last_used
+        upper.hits, upper.priority, upper.is_cheap = node.hits, node.priority, node.is_cheap
         node.parent.children[self._key(node.tokens)] = upper
         node.parent, node.tokens, node.slots = upper, node.tokens[at:].copy(), node.slots[at:].copy()
         upper.children[self._key(node.tokens)] = node
         self.nodes += 1
+        self._log.split(node, upper)
         return upper
 
-    def _append(self, end: Node, tokens: Tokens, slots: Slots) -> Node:
+    def _append(self, end: Node, tokens: Tokens, slots: Slots, use: Use) -> Node:
         """Put new tokens behind the caller's pin at `end`: into that node if it is the caller's alone, else below."""
-        self.version += 1
-        self.pinned_tokens += len(tokens)
-        if end.pins == 1 and not end.sealed and not end.children and end.parent is not None:
+        self._count(self._accounts.of(end.namespace), pinned=len(tokens))
+        if self._can_grow(end):
             end.tokens = np.concatenate((end.tokens, tokens))
             end.slots = np.concatenate((end.slots, slots))
+            self._log.grown(end, tokens)
             return end
-        child = Node(end.namespace, end, tokens.copy(), slots.copy(), pins=1, last_used=self._uses)
+        child = Node(end.namespace, end, self._log.number(), tokens.copy(), slots.copy(), pins=1, last_used=self._uses)
+        child.priority, child.is_cheap = use.priority, use.is_cheap
         end.children[self._key(tokens)] = child
         self.nodes += 1
+        self._log.stored(child)
         return child
+
+    @staticmethod
+    def _can_grow(end: Node) -> bool:
+        """Whether the owner of its one pin has made it, and nobody else has used it."""
+        return end.pins == 1 and not (end.hits or end.children or end.sealed or end.parent is None)
 
     # --- evicting ----------------------------------------------------------------------------------------------------
 
-    def _evict(self, tokens: int) -> int:
-        """Free `tokens` tokens, or all that can be. Returns how many."""
+    def _evict(self, tokens: int, limits: Mapping[Account, int]) -> int:
+        """Free `tokens` tokens, or all that the limits allow. Returns how many."""
+        left = dict(limits)
+        order: list[tuple[Rank, int, Account]] = []  # of each account, the leaf that goes first
+        for number, account in enumerate(left):
+            _line_up(order, number, account, left[account])
         freed = 0
-        while freed < tokens and self._heap:
-            queued_use, _, node = heapq.heappop(self._heap)
-            node.queued = False
-            if node.last_used > queued_use:  # used since: its turn comes later
-                self._on_idle(node)
-            elif not node.pins and not node.children:
-                freed += self._shorten(node, min(tokens - freed, len(node.tokens)))
+        while freed < tokens and order:
+            _, number, account = heapq.heappop(order)
+            leaf = account.leaves.pop()
+            assert leaf is not None
+            count = self._shorten(leaf, min(tokens - freed, left[account], len(leaf.tokens)))
+            freed += count
+            left[account] -= count
+            _line_up(order, number, account, left[account])
         return freed
 
     def _shorten(self, leaf: Node, count: int) -> int:
         """Free the last `count` tokens of an unpinned leaf, and the leaf if none are left."""
         assert leaf.parent is not None
-        self.version += 1
-        self.evictable_tokens -= count
+        self._count(self._accounts.of(leaf.namespace), evictable=-count)
         self._slots.free(leaf.slots[-count:])
+        self._log.cut(leaf, len(leaf.tokens) - count)
         if count == len(leaf.tokens):
             del leaf.parent.children[self._key(leaf.tokens)]
             self.nodes -= 1
@@ -266,14 +297,13 @@ class RadixCache:
 
     def _on_idle(self, node: Node) -> None:
         """Queue the node for eviction if it is an unpinned leaf. An empty root goes at once."""
-        if node.pins or node.children:
+        if not node.is_idle_leaf:
             return
         if node.parent is None:
             del self._roots[node.namespace]
-        elif not node.queued:
-            node.queued = True
-            self._queueings += 1
-            heapq.heappush(self._heap, (node.last_used, self._queueings, node))
+            self._accounts.close(node.namespace)
+        else:
+            self._accounts.of(node.namespace).leaves.add(node)
 
     # --- checking ----------------------------------------------------------------------------------------------------
 
@@ -286,59 +316,24 @@ class RadixCache:
         Raises:
             BrokenInvariant: with what is wrong.
         """
+        held = list(holders)
         self._slots.check_integrity()
-        ends: Counter[Node] = Counter()
-        owned = [np.arange(start, end, dtype=np.int64) for start, end in self._slots.free_runs()]
-        for node, private in holders:
-            owned.append(private)
-            if node is not None:
-                ends[node] += 1
-        nodes = [node for root in self._roots.values() for node in _below(root)]
-        for node in nodes:
-            self._check_node(node, ends.pop(node, 0))
-            owned.append(node.slots)
-        require(not ends, "a request is pinned to a node that is not in the tree")
-        self._check_totals([node for node in nodes if node.parent is not None])
-        everything = np.sort(np.concatenate(owned))
-        exact = np.array_equal(everything, np.arange(self._slots.capacity_tokens))
-        require(exact, "a slot is owned by nobody, or twice")
-
-    def _check_node(self, node: Node, own_pins: int) -> None:
-        require(len(node.tokens) == len(node.slots), "a node has another number of slots than of tokens")
-        require(len(node.tokens) % self.page_size == 0, "a node does not end on a page")
-        require((node.parent is None) == (len(node.tokens) == 0), "a node is empty, or a root is not")
-        require(node.parent is not None or bool(node.pins or node.children), "a root is kept for nothing")
-        require(node.pins == own_pins + sum(child.pins for child in node.children.values()), "pins do not add up")
-        idle = not node.pins and not node.children
-        require(node.queued or not idle, "an unpinned leaf is not queued for eviction")
-        for key, child in node.children.items():
-            require(child.parent is node, "a child has another parent")
-            require(key == self._key(child.tokens), "a child is filed under another page than its first")
-            require(bool(child.pins) or child.last_used <= node.last_used, "an idle node was used after its parent")
-
-    def _check_totals(self, nodes: list[Node]) -> None:
-        require(self.nodes == len(nodes), f"{self.nodes} nodes are counted, {len(nodes)} are there")
-        pinned = sum(len(node.tokens) for node in nodes if node.pins)
-        evictable = sum(len(node.tokens) for node in nodes if not node.pins)
-        require(self.pinned_tokens == pinned, f"{self.pinned_tokens} tokens are counted as pinned, not {pinned}")
-        require(self.evictable_tokens == evictable, f"{self.evictable_tokens} counted as evictable, not {evictable}")
-        queued = {node for _, _, node in self._heap}
-        require(len(queued) == len(self._heap), "a node is queued twice")
-        require(queued == {node for node in nodes if node.queued}, "the eviction queue and the nodes disagree")
-        require(all(use <= node.last_used for use, _, node in self._heap), "a node was queued under a later use")
+        nodes = [node for root in self._roots.values() for _, node in below(root)]
+        cache_integrity.check_nodes(nodes, [node for node, _ in held if node is not None], self.page_size)
+        cache_integrity.check_accounts(nodes, self._accounts)
+        cache_integrity.check_totals(nodes, self.nodes, self.pinned_tokens, self.evictable_tokens)
+        cache_integrity.check_slots(nodes, [private for _, private in held], self._slots)
 
 
 class NoCache(RadixCache):
     """The switched-off cache: finds nothing and keeps nothing, so that every request computes its whole prompt."""
 
-    def extend(self, node: Node, tokens: Tokens, slots: Slots) -> Held:
+    def extend(self, node: Node, tokens: Tokens, slots: Slots, use: Use = NORMAL) -> Held:
         """Takes nothing: the slots stay the caller's."""
         return Held(node, NO_SLOTS)
 
 
-def _below(root: Node) -> Iterator[Node]:
-    stack = [root]
-    while stack:
-        node = stack.pop()
-        yield node
-        stack.extend(node.children.values())
+def _line_up(order: list[tuple[Rank, int, Account]], number: int, account: Account, limit: int) -> None:
+    rank = account.leaves.lowest() if limit else None
+    if rank is not None:
+        heapq.heappush(order, (rank, number, account))

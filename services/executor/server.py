@@ -146,7 +146,7 @@ class ExecutorService:
             case unknown:
                 assert_never(unknown)
 
-    def _deliver(self, epoch: int, message: wire.StepResult | wire.AdminReply) -> None:
+    def _deliver(self, epoch: int, message: wire.StepResult | wire.TreeChanged | wire.AdminReply) -> None:
         if epoch != self._epoch or self._scheduler is None or self._link is None:
             return  # of a grant that is over
         if isinstance(message, wire.AdminReply):

@@ -1,4 +1,4 @@
-"""A step: release, preempt, admit, compute the slices, report. The scheduler says who and how many; here: where, what.
+"""A step: release, admit, compute the slices, report. The scheduler says who and how many; here: where, what.
 
 Knows lanes, the pool and the tree. Does not know links, threads or queueing policy; one thread owns a runner. A fault
 in one request ends that request with an error, a fault in the accounting raises BrokenInvariant.
@@ -7,10 +7,8 @@ in one request ends that request with an error, a fault in the accounting raises
 from __future__ import annotations
 
 import time
-from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from itertools import islice
 
 import msgspec
 
@@ -19,17 +17,18 @@ from services.executor.batch import Chunk
 from services.executor.compute import Computed, Failed, ForwardModel, Stopwatch, compute
 from services.executor.kv_pool import KvPool
 from services.executor.lanes import Lane
+from services.executor.nodes import Use
 from services.executor.radix_cache import RadixCache
+from services.executor.reuse import Reuse
 from services.executor.slots import SlotAllocator
 from shared import logging, wire
 from shared.invariant import BrokenInvariant
-
-HINTS_PER_STEP = 32  # waiting lanes looked up again in one step, when the tree has changed
 
 
 class StepRunner:
     """Args:
     slots: the same as the cache's.
+    reuse: says whose requests are kept cheaply; None: nobody's.
     clock: for the stage times only.
     """
 
@@ -42,6 +41,7 @@ class StepRunner:
         *,
         eos_token_ids: Iterable[int],
         max_model_len: int,
+        reuse: Reuse | None = None,
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
         self._model = model
@@ -50,10 +50,11 @@ class StepRunner:
         self._cache = cache
         self._eos_token_ids = frozenset(eos_token_ids)
         self._limits = Limits(model.shape.vocab_size, max_model_len)
+        self._reuse = reuse
         self._clock = clock
         self._log = logging.get()
         self._lanes: dict[int, Lane] = {}
-        self._waiting: OrderedDict[int, Lane] = OrderedDict()  # hold nothing; the one looked up longest ago first
+        self._holding: set[int] = set()  # lanes that have begun
         self._over: set[int] = set()  # ended or cancelled, until their release
         self._cancelled: set[int] = set()  # before their admit arrived
         self._outcomes: dict[int, wire.Outcome] = {}  # of the step in hand
@@ -66,7 +67,6 @@ class StepRunner:
         start = self._clock()
         self._outcomes = {}
         self._release(plan.release)
-        self._preempt(plan.preempt)
         for admit in plan.admits:
             self._admit(admit)
         chunks = self._prepare(plan.slices)
@@ -74,9 +74,9 @@ class StepRunner:
         watch = Stopwatch(self._clock)
         for chunk, result in zip(chunks, compute(chunks, self._model, self._pool, watch), strict=True):
             self._settle(chunk, result)
-        self._refresh_hints()
         times = wire.StageTimes(self._clock() - start, matched - start, watch.forward_s, 0.0, watch.sample_s)
-        return wire.StepResult(plan.seq, tuple(self._outcomes.values()), self.capacity(), self.counters(), times)
+        outcomes, events = tuple(self._outcomes.values()), self._cache.take_events()
+        return wire.StepResult(plan.seq, outcomes, self.capacity(), self.counters(), times, events)
 
     def cancel(self, lanes: Iterable[int]) -> None:
         """Their requests are nobody's any more: give up their KV now, and skip them until their release."""
@@ -99,11 +99,11 @@ class StepRunner:
 
     @property
     def waiting(self) -> int:
-        return len(self._waiting)
+        return len(self._lanes) - len(self._holding)
 
     @property
     def running(self) -> int:
-        return len(self._lanes) - len(self._waiting)
+        return len(self._holding)
 
     @property
     def cache(self) -> RadixCache:
@@ -111,12 +111,22 @@ class StepRunner:
 
     def capacity(self) -> wire.Capacity:
         private = sum(len(lane.private_slots) for lane in self._lanes.values())
-        return wire.Capacity(self._slots.free_tokens, self._cache.evictable_tokens, self._cache.pinned_tokens + private)
+        cache = self._cache
+        return wire.Capacity(
+            self._slots.free_tokens, cache.evictable_tokens, cache.pinned_tokens + private, cache.protected_tokens()
+        )
 
     def counters(self) -> wire.CacheCounters:
         cache = self._cache
+        cheap = [] if self._reuse is None else [name for name in self._reuse.cheap_namespaces if cache.holds(name)]
         return wire.CacheCounters(
-            self._hit_tokens, self._miss_tokens, cache.evicted_tokens, cache.cached_tokens, cache.nodes
+            self._hit_tokens,
+            self._miss_tokens,
+            cache.evicted_tokens,
+            cache.cached_tokens,
+            cache.nodes,
+            cache.namespaces,
+            len(cheap),
         )
 
     def check_integrity(self) -> None:
@@ -136,11 +146,6 @@ class StepRunner:
         self._over.difference_update(lanes)
         self._cancelled.difference_update(lanes)
 
-    def _preempt(self, lanes: Sequence[int]) -> None:
-        for number in lanes:
-            if number in self._lanes:
-                self._wait(self._lanes[number])
-
     def _admit(self, admit: wire.Admit) -> None:
         number = admit.lane
         if number in self._lanes or number in self._over:
@@ -154,8 +159,10 @@ class StepRunner:
             if error is not None:
                 self._fail(number, error, reason=error.message)
                 return
-            self._lanes[number] = Lane(admit, page_size=self._slots.page_size, eos_token_ids=self._eos_token_ids)
-            self._wait(self._lanes[number])
+            lane = Lane(admit, page_size=self._slots.page_size, eos_token_ids=self._eos_token_ids)
+            self._lanes[number] = lane
+            if lane.ended_by() is not None:
+                self._report(lane, self._outcome(lane))
 
     def _prepare(self, slices: Sequence[wire.Slice]) -> list[Chunk]:
         """Pin what is cached for all that begin, before anybody's room is made by evicting; then take the slots."""
@@ -193,38 +200,26 @@ class StepRunner:
             )
             self._report(lane, outcome)
 
-    def _refresh_hints(self) -> None:
-        """Tell what waiting lanes would find now. Lanes are looked up in turn, so that one step does bounded work."""
-        for lane in list(islice(self._waiting.values(), HINTS_PER_STEP)):
-            if lane.hint_version == self._cache.version:
-                return
-            before = lane.cached_tokens
-            lane.look_up(self._cache)
-            self._waiting.move_to_end(lane.number)
-            if lane.cached_tokens != before:
-                self._report(lane, self._outcome(lane))
-
     # --- lanes -------------------------------------------------------------------------------------------------------
-
-    def _wait(self, lane: Lane) -> None:
-        lane.let_go(self._cache)
-        lane.look_up(self._cache)
-        self._waiting[lane.number] = lane
-        self._report(lane, self._outcome(lane))
 
     def _begin(self, lane: Lane) -> None:
         if lane.waits:
-            del self._waiting[lane.number]
             lane.begin(self._cache)
+            self._holding.add(lane.number)
+
+    def _let_go(self, lane: Lane) -> None:
+        lane.let_go(self._cache)
+        self._holding.discard(lane.number)
 
     def _take_chunk(self, lane: Lane, tokens: int) -> Chunk | None:
         """Slots for the lane's next tokens. None if there is no room: then the lane is as it was before the step."""
         count = min(tokens, lane.known - lane.computed)
-        if lane.grow(self._cache, count):
+        is_lone = len(self._holding) == 1
+        if lane.grow(self._cache, count, None if is_lone else lane.tenant):
             self._count(lane)
             return Chunk(lane, lane.computed, lane.computed + count)
         if lane.is_fresh:
-            self._wait(lane)
+            self._let_go(lane)
         self._report(lane, msgspec.structs.replace(self._outcome(lane), declined=True))
         return None
 
@@ -235,6 +230,9 @@ class StepRunner:
             hits = min(lane.cached_tokens, lane.prompt_tokens)
             self._hit_tokens += hits
             self._miss_tokens += lane.prompt_tokens - hits
+            if self._reuse is not None:
+                is_cheap = self._reuse.note(lane.namespace, prompt_tokens=lane.prompt_tokens, hit_tokens=hits)
+                lane.use = Use(lane.use.priority, is_cheap)
 
     def _outcome(self, lane: Lane) -> wire.Outcome:
         reason, stop = lane.ended_by() or (None, None)
@@ -247,10 +245,16 @@ class StepRunner:
 
     def _end(self, lane: Lane) -> None:
         """Its prompt and output stay in the tree. The number is taken until its release."""
+        with self._isolated(lane.number):
+            lane.share_all(self._cache)
+        if lane.number in self._lanes:
+            self._drop(lane)
+
+    def _drop(self, lane: Lane) -> None:
+        """What it has not shared is lost."""
         del self._lanes[lane.number]
-        self._waiting.pop(lane.number, None)
         self._over.add(lane.number)
-        lane.let_go(self._cache)
+        self._let_go(lane)
 
     # --- faults ------------------------------------------------------------------------------------------------------
 
@@ -274,4 +278,4 @@ class StepRunner:
         if lane is None:
             self._over.add(number)
         else:
-            self._end(lane)
+            self._drop(lane)

@@ -54,7 +54,7 @@ class Loaded:
 @dataclass(frozen=True, slots=True)
 class Report:
     epoch: int
-    message: wire.StepResult | wire.AdminReply
+    message: wire.StepResult | wire.TreeChanged | wire.AdminReply
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,6 +172,7 @@ class Worker:
                 self._flushes.clear()
                 self._epoch, self._next_seq, self._has_gap = epoch, None, False
                 self._note(0, assembled.runner)
+                self._tell_tree(assembled.runner)
             case unknown:
                 assert_never(unknown)
 
@@ -197,8 +198,17 @@ class Worker:
 
     def _answer_flushes(self, assembled: Assembled) -> None:
         for call in self._flushes.values():
-            self._report(answer(call, assembled.runner, assembled.info))
+            reply = answer(call, assembled.runner, assembled.info)
+            events = assembled.runner.cache.take_events()
+            if events:
+                self._report(wire.TreeChanged(events))
+            self._report(reply)
         self._flushes.clear()
 
-    def _report(self, message: wire.StepResult | wire.AdminReply) -> None:
+    def _tell_tree(self, runner: StepRunner) -> None:
+        """All of it; what happened before is a part of that."""
+        runner.cache.take_events()
+        self._report(wire.TreeChanged(runner.cache.snapshot()))
+
+    def _report(self, message: wire.StepResult | wire.TreeChanged | wire.AdminReply) -> None:
         self._emit(Report(self._epoch, message))

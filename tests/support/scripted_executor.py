@@ -89,7 +89,7 @@ class _Lane:
     rule: Rule
     tokens: list[int]
     computed: int = 0
-    cached: int = 0  # found by its first slice, before that what it would find
+    cached: int = 0  # found by its first slice
     is_running: bool = False
     is_over: bool = False  # finished or cancelled: skipped until it is released
 
@@ -165,7 +165,7 @@ class ScriptedExecutor:
                 self._cancelled.add(number)
 
     def step(self, plan: wire.StepPlan) -> Step:
-        """Release, preempt, admit, run. Raises BrokenPlan."""
+        """Release, admit, run. Raises BrokenPlan."""
         if self._last_seq is not None and plan.seq != self._last_seq + 1:
             raise BrokenPlan(f"plan {plan.seq} after plan {self._last_seq}")
         self._last_seq = plan.seq
@@ -173,8 +173,6 @@ class ScriptedExecutor:
             self._lane(number, "released")
             del self._lanes[number]
         running = _Running()
-        for number in plan.preempt:
-            self._preempt(number, running)
         for admit in plan.admits:
             self._admit(admit, running)
         for piece in plan.slices:
@@ -186,35 +184,29 @@ class ScriptedExecutor:
             raise BrokenPlan(f"lane {number} is {what} and was not admitted")
         return self._lanes[number]
 
-    def _preempt(self, number: int, running: _Running) -> None:
-        lane = self._lane(number, "preempted")
-        if not lane.is_over:
-            self._let_go(lane)
-            running.outcomes[number] = wire.Outcome(number, 0, lane.cached)
-
     def _admit(self, admit: wire.Admit, running: _Running) -> None:
         if admit.lane in self._lanes:
             raise BrokenPlan(f"lane {admit.lane} is admitted twice")
         rule = next(rule for rule in self._rules if admit.prompt_token_ids[: len(rule.match)] == rule.match)
         lane = _Lane(admit, rule, [*admit.prompt_token_ids, *admit.resume_token_ids])
         self._lanes[admit.lane] = lane
-        self._let_go(lane)
         finish_reason = lane.finish_reason() if admit.resume_token_ids else None
         if finish_reason is not None or admit.lane in self._cancelled:
             self._end(lane)
         self._cancelled.discard(admit.lane)
-        running.outcomes[admit.lane] = wire.Outcome(admit.lane, 0, lane.cached, finish_reason=finish_reason)
+        if finish_reason is not None:
+            running.outcomes[admit.lane] = wire.Outcome(admit.lane, 0, 0, finish_reason=finish_reason)
 
     def _run(self, piece: wire.Slice, lane: _Lane, running: _Running) -> None:
         if lane.is_over:
             return
-        start = lane.computed if lane.is_running else lane.cached
+        start = lane.computed if lane.is_running else min(lane.rule.cached_tokens, len(lane.tokens) - 1)
         end = min(start + piece.num_tokens, len(lane.tokens))
         if self._pages(end) - self._held(lane) > self._free_tokens():
             running.outcomes[piece.lane] = wire.Outcome(piece.lane, lane.computed, lane.cached, declined=True)
             return
         if not lane.is_running:
-            lane.is_running = True
+            lane.is_running, lane.cached = True, start
             self._hit_tokens += start
         self._miss_tokens += end - start
         lane.computed = end
@@ -263,8 +255,7 @@ class ScriptedExecutor:
         self._let_go(lane)
 
     def _let_go(self, lane: _Lane) -> None:
-        lane.is_running, lane.computed = False, 0
-        lane.cached = min(lane.rule.cached_tokens, len(lane.tokens) - 1)
+        lane.is_running, lane.computed, lane.cached = False, 0, 0
 
     def _pages(self, tokens: int) -> int:
         """Slots that hold so many tokens."""
@@ -422,6 +413,7 @@ def _info(config: Config, card: ModelCard) -> wire.ExecutorInfo:
         page_size=config.executor.page_size,
         max_batch=config.executor.max_batch,
         max_model_len=card.max_model_len,
+        caches=False,
     )
 
 

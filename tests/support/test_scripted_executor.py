@@ -53,8 +53,8 @@ class Driver:
     def run(self, admitted=None, *, most=50):
         """One request to its end; its outcomes."""
         admitted = admitted or admit()
-        outcomes = [self.step(admits=(admitted,))[admitted.lane]]
-        while outcomes[-1].finish_reason is None and len(outcomes) < most:
+        outcomes = list(self.step(admits=(admitted,)).values())
+        while (not outcomes or outcomes[-1].finish_reason is None) and len(outcomes) < most:
             outcomes.append(self.step(slices=slices(admitted.lane))[admitted.lane])
         return outcomes
 
@@ -127,8 +127,9 @@ def test_resumed_output_goes_on_where_it_was():
     ("resume", "limit", "finish_reason"), [((1, 2), 10, "stop"), ((1,), 1, "length"), ((1,), 10, None)]
 )
 def test_a_resumed_request_that_is_over_ends_at_its_admission(resume, limit, finish_reason):
-    outcome = Driver(Rule(tokens=(1, 2))).step(admits=(admit(resume=resume, limit=limit),))[1]
-    assert (outcome.finish_reason, outcome.computed_tokens) == (finish_reason, 0)
+    outcomes = Driver(Rule(tokens=(1, 2))).step(admits=(admit(resume=resume, limit=limit),))
+    expected = wire.Outcome(1, 0, 0, finish_reason=finish_reason)
+    assert list(outcomes.values()) == ([] if finish_reason is None else [expected])
 
 
 @pytest.mark.parametrize("kind", ["exit", "hang", "drop_result"])
@@ -136,7 +137,7 @@ def test_a_resumed_request_that_is_over_ends_at_its_admission(resume, limit, fin
 def test_a_fault_comes_instead_of_its_token(kind, chunk):
     driver = Driver(Rule(tokens=(1, 2, 3, 4), chunk=chunk, fault=Fault(kind, at=2)))
     delivered = ()
-    outcome = driver.step(admits=(admit(),))[1]
+    outcome = driver.step(admits=(admit(),), slices=slices(1))[1]
     while driver.last.fault is None:
         delivered += outcome.new_token_ids
         outcome = driver.step(slices=slices(1))[1]
@@ -160,9 +161,9 @@ def test_a_resumed_request_is_spared_unless_the_script_wants_it():
 # --- an executor -----------------------------------------------------------------------------------------------------
 
 
-def test_an_admission_holds_nothing_and_tells_what_it_would_find():
+def test_an_admission_holds_nothing_and_says_nothing():
     driver = Driver(Rule(cached_tokens=3))
-    assert driver.step(admits=(admit(),))[1] == wire.Outcome(1, 0, 3)
+    assert driver.step(admits=(admit(),)) == {}
     assert driver.last.result.capacity.pinned_tokens == 0
 
 
@@ -200,12 +201,13 @@ def test_room_is_taken_in_pages():
     assert not driver.step(slices=slices(1))[1].declined
 
 
-def test_a_preempted_lane_starts_again_with_what_it_knows():
+def test_who_gave_way_comes_again_with_what_it_knows():
     driver = Driver(Rule(tokens=(1, 2, 3)))
     driver.step(admits=(admit(),), slices=slices(1))
-    assert driver.step(preempt=(1,))[1] == wire.Outcome(1, 0, 0)
+    assert driver.step(release=(1,)) == {}
     assert driver.last.result.capacity.pinned_tokens == 0
-    assert driver.step(slices=slices(1))[1] == wire.Outcome(1, 5, 0, new_token_ids=(2,))
+    again = driver.step(admits=(admit(2, resume=(1,)),), slices=slices(2))
+    assert again == {2: wire.Outcome(2, 5, 0, new_token_ids=(2,))}
 
 
 def test_a_lane_that_is_over_is_skipped_until_its_number_is_free():
@@ -237,7 +239,7 @@ def test_a_new_grant_begins_anew():
     assert driver.step(admits=(admit(),), slices=slices(1))[1].new_token_ids == (10,)
 
 
-@pytest.mark.parametrize("plan", [{"slices": slices(9)}, {"release": (9,)}, {"preempt": (9,)}, {"admits": (admit(1),)}])
+@pytest.mark.parametrize("plan", [{"slices": slices(9)}, {"release": (9,)}, {"admits": (admit(1),)}])
 def test_a_plan_that_breaks_the_protocol_is_not_run(plan):
     driver = Driver()
     driver.step(admits=(admit(1),))
@@ -263,12 +265,10 @@ def test_capacity_is_exact_under_any_plans(data, page_size):
         new = data.draw(st.sets(st.integers(0, 4))) - lanes
         lanes |= new
         chosen = data.draw(st.lists(st.sampled_from(sorted(lanes)), unique=True)) if lanes else []
-        preempt = data.draw(st.sets(st.sampled_from(sorted(lanes - new)))) if lanes - new else set()
         for number in release | new:
             computed[number] = 0
         outcomes = driver.step(
             release=tuple(release),
-            preempt=tuple(preempt),
             admits=tuple(admit(number) for number in new),
             slices=slices(*chosen, tokens=data.draw(st.integers(1, 6))),
         )
@@ -408,7 +408,9 @@ async def test_it_is_a_process_on_the_wire(tmp_path):
             joined = await asyncio.wait_for(events.get(), 30)
             assert isinstance(joined, Joined)
             card = load_card(model)
-            assert joined.hello.executor == wire.ExecutorInfo("small", 500, 1, executor.max_batch, card.max_model_len)
+            assert joined.hello.executor == wire.ExecutorInfo(
+                "small", 500, 1, executor.max_batch, card.max_model_len, False
+            )
             hub.send(joined.peer, wire.StepPlan(1, (admit(),), slices(1)))
             while not isinstance(result := await asyncio.wait_for(events.get(), 30), Received) or not isinstance(
                 result.message, wire.StepResult

@@ -5,11 +5,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
 from services.executor.assembly import Assembled, assemble
 from services.executor.model.prepare import prepare
+from services.executor.nodes import Use
 from shared import wire
 from shared.config import Config, ConfigError, ExecutorConfig, ModelConfig
 from tests.support.tiny_model import VOCAB_SIZE, make_tiny_model
@@ -32,15 +34,17 @@ class Lanes:
     assembled: Assembled
     seq: int = 0
 
-    def generate(self, prompts: dict[int, Sequence[int]], chunk: int, preempt_at: int | None = None) -> list[list[int]]:
-        """All together; the first lane is preempted once, when so many steps have run."""
+    def generate(self, prompts: dict[int, Sequence[int]], chunk: int, yield_at: int | None = None) -> list[list[int]]:
+        """All together; the first lane gives way once and comes again, when so many steps have run."""
         output: dict[int, list[int]] = {lane: [] for lane in prompts}
         running = set(prompts)
         plan = wire.StepPlan(0, tuple(self._admit(lane, prompt) for lane, prompt in prompts.items()))
         for step in self._steps():
             slices = tuple(wire.Slice(lane, chunk) for lane in sorted(running))
-            preempt = tuple(prompts)[:1] if step == preempt_at else ()
-            result = self.assembled.runner.run(wire.StepPlan(self.seq, plan.admits, slices, preempt=preempt))
+            if step == yield_at:
+                first = min(prompts)
+                plan = wire.StepPlan(0, (self._admit(first, prompts[first], output[first]),), release=(first,))
+            result = self.assembled.runner.run(wire.StepPlan(self.seq, plan.admits, slices, release=plan.release))
             self.assembled.runner.check_integrity()
             for outcome in result.outcomes:
                 output[outcome.lane] += outcome.new_token_ids
@@ -57,8 +61,8 @@ class Lanes:
             self.seq += 1
             yield step
 
-    def _admit(self, lane: int, prompt: Sequence[int]) -> wire.Admit:
-        return wire.Admit(lane, f"request-{lane}", tuple(prompt), FOREVER, NEW_TOKENS)
+    def _admit(self, lane: int, prompt: Sequence[int], resume: Sequence[int] = ()) -> wire.Admit:
+        return wire.Admit(lane, f"request-{lane}", tuple(prompt), FOREVER, NEW_TOKENS, tuple(resume))
 
 
 @pytest.fixture(scope="module")
@@ -97,13 +101,46 @@ def test_greedy_tokens_equal_those_of_transformers(
     assert [lanes.generate({0: prompt}, 10_000)[0] for prompt in PROMPTS] == expected  # alone
     assert lanes.generate(together, 10_000) == expected  # together, warm
     lanes.assembled.runner.flush()
-    assert lanes.generate(together, 5, preempt_at=4) == expected  # cold, in chunks, one preempted
+    assert lanes.generate(together, 5, yield_at=4) == expected  # cold, in chunks, one gives way
 
 
 def test_an_executor_says_what_it_offers(model: ModelConfig) -> None:
     settings = ExecutorConfig(max_total_tokens=1000, page_size=16, max_batch=5)
     info = assemble(Config(model=model, executor=settings)).info
     assert (info.capacity_tokens, info.page_size, info.max_batch, info.max_model_len) == (992, 16, 5, 1024)
+    assert info.caches
+
+
+def test_a_switched_off_cache_is_said_to_be_off(model: ModelConfig) -> None:
+    settings = ExecutorConfig(threads=1, max_total_tokens=1000, disable_radix_cache=True)
+    lanes = Lanes(assemble(Config(model=model, executor=settings)))
+    assert not lanes.assembled.info.caches
+    lanes.generate({0: PROMPTS[2]}, 10_000)
+    assert lanes.assembled.runner.cache.snapshot() == lanes.assembled.runner.cache.take_events() == ()
+
+
+@pytest.mark.parametrize(("quota", "protected"), [(None, {"a": 20, "b": 250}), (0.1, {"a": 20, "b": 50}), (0.0, {})])
+def test_the_cache_keeps_to_its_settings(model: ModelConfig, quota: float | None, protected: dict[str, int]) -> None:
+    settings = ExecutorConfig(threads=1, max_total_tokens=1000, cache_quota=quota, eviction_policy="priority")
+    cache = assemble(Config(model=model, executor=settings)).runner.cache
+    for namespace, count, priority in (("a", 20, 1), ("b", 400, 0), ("b/c", 400, 2)):
+        use = Use(priority)
+        slots = cache.allocate(count)
+        assert slots is not None
+        held = cache.extend(cache.pin(namespace, np.arange(count), use).node, np.arange(count), slots, use)
+        cache.unpin(held.node)
+    assert cache.protected_tokens() == protected
+    cache.allocate(500)
+    assert {node.namespace: len(node.tokens) for _, node in cache.walk()} == {"a": 20, "b": 80, "b/c": 400}
+
+
+@pytest.mark.parametrize(("adaptive", "cheap"), [(None, 1), (True, 1), (False, 0)])
+def test_the_cheap_mode_can_be_switched_off(model: ModelConfig, adaptive: bool | None, cheap: int) -> None:
+    settings = ExecutorConfig(threads=1, max_total_tokens=16_000, adaptive_cache=adaptive)
+    lanes = Lanes(assemble(Config(model=model, executor=settings)))
+    for first in range(17):
+        lanes.generate({0: [first, *(i % VOCAB_SIZE for i in range(600))]}, 10_000)
+    assert lanes.assembled.runner.counters().cheap_namespaces == cheap
 
 
 @pytest.mark.parametrize(

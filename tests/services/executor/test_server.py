@@ -23,6 +23,7 @@ from shared.link import BoundLink, Joined, Left, LinkEvent, Received
 from shared.service import Context
 from shared.transport import MemoryTransport
 from tests.support.recording_model import RecordingModel, continuation
+from tests.support.tree_replica import Replica
 
 INFO = wire.ExecutorInfo("recording", capacity_tokens=200, page_size=1, max_batch=8, max_model_len=100)
 GREEDY = wire.Sampling(seed=0, temperature=0.0)
@@ -60,6 +61,8 @@ class Hub:
     received: list[Any] = field(default_factory=list)
     failures: list[str] = field(default_factory=list)
     seq: int = 0
+    tree: Replica | None = None  # a copy of the executor's, under this grant
+    trees_told: int = 0  # outside of steps
 
     def __post_init__(self) -> None:
         self.link = BoundLink(
@@ -80,18 +83,26 @@ class Hub:
             case Joined(_, hello):
                 assert hello is not None
                 self.joined.append(hello)
+                self.tree = None
             case Left(_, reason):
                 self.left.append(reason)
             case Received(_, wire.Heartbeat()):
                 pass
+            case Received(_, wire.TreeChanged(events)):
+                self.tree = self.tree or Replica()
+                self.tree.apply(events)
+                self.trees_told += 1
             case Received(_, message):
+                assert self.tree is not None, "something else is said before the tree"
+                if isinstance(message, wire.StepResult):
+                    self.tree.apply(message.events)
                 self.received.append(message)
 
     async def connect(self) -> None:
         await self.executor.start()
         await self.executor.refresh()
         self.executor.tick()
-        await self.until(lambda: bool(self.joined))
+        await self.until(lambda: self.tree is not None)
 
     async def until(self, condition: Callable[[], bool]) -> None:
         async with asyncio.timeout(10):
@@ -118,8 +129,12 @@ class Hub:
         assert isinstance(result, wire.StepResult)
         return result
 
-    async def ask(self, op: Any, timeout_s: float = 5.0) -> wire.AdminReply:
-        self.send(wire.Admin("call", op, timeout_s))
+    def prefixes(self) -> set[tuple[int, ...]]:
+        assert self.tree is not None
+        return {tokens for _, tokens in self.tree.prefixes(INFO.page_size)}
+
+    async def ask(self, op: Any, timeout_s: float = 5.0, *, text: bool = False) -> wire.AdminReply:
+        self.send(wire.Admin("call", op, timeout_s, text))
         reply = await self.receive()
         assert isinstance(reply, wire.AdminReply)
         assert reply.call_id == "call"
@@ -157,7 +172,7 @@ async def test_plans_become_results_in_order(hub: Hub) -> None:
     assert [result.seq for result in results] == [1, 2, 3]
     found = [token for result in results for outcome in result.outcomes for token in outcome.new_token_ids]
     assert found == continuation(PROMPT, 3)
-    assert results[-1].capacity == wire.Capacity(188, 12, 0)
+    assert results[-1].capacity == wire.Capacity(188, 12, 0, {"": 12})
 
 
 async def test_a_cancel_overtakes_the_plans_that_wait(hub: Hub) -> None:
@@ -187,9 +202,11 @@ async def test_a_new_grant_releases_the_lanes_and_keeps_the_tree(hub: Hub) -> No
     hub.executor.tick()
     await hub.until(lambda: len(hub.joined) == 2)
     hub.seq = 40
-    result = await hub.step(admits=(admit(0),))
-    assert result.outcomes == (wire.Outcome(0, 0, 9),)
-    assert result.capacity == wire.Capacity(190, 10, 0)
+    await hub.until(lambda: hub.tree is not None)
+    assert PROMPT in hub.prefixes()
+    result = await hub.step(admits=(admit(0),), slices=(wire.Slice(0, 1),))
+    assert result.outcomes[0].cached_tokens == 9
+    assert result.capacity == wire.Capacity(190, 0, 10)
 
 
 async def test_results_of_an_old_grant_stay_away_from_the_new_one(hub: Hub) -> None:
@@ -203,6 +220,7 @@ async def test_results_of_an_old_grant_stay_away_from_the_new_one(hub: Hub) -> N
     result = await hub.step()
     assert (result.seq, result.outcomes) == (1, ())
     assert hub.received == []
+    assert PROMPT in hub.prefixes()
 
 
 async def test_a_scheduler_that_left_leaves_no_lanes(hub: Hub) -> None:
@@ -220,9 +238,9 @@ async def test_a_gap_in_the_plans_begins_a_new_grant_releases_the_lanes_and_keep
     hub.plan(slices=(wire.Slice(0, 1),))
     await hub.until(lambda: len(hub.joined) == 2)
     hub.seq = 0
-    result = await hub.step(admits=(admit(0),))
-    assert (result.seq, result.outcomes) == (1, (wire.Outcome(0, 0, 9),))
-    assert result.capacity == wire.Capacity(190, 10, 0)
+    result = await hub.step(admits=(admit(0),), slices=(wire.Slice(0, 1),))
+    assert (result.seq, result.outcomes[0].cached_tokens) == (1, 9)
+    assert result.capacity == wire.Capacity(190, 0, 10)
     assert (hub.received, hub.failures, len(hub.joined)) == ([], [], 2)
 
 
@@ -284,7 +302,9 @@ async def test_a_refused_hello_ends_the_process(hub: Hub) -> None:
 
 async def test_a_flush_at_rest_says_what_it_freed(hub: Hub) -> None:
     await hub.step(admits=(admit(0, 1),), slices=(wire.Slice(0, 10),))
+    assert PROMPT in hub.prefixes()
     assert (await hub.ask("flush")).payload == {"freed_tokens": 10}
+    assert hub.prefixes() == set()
     assert (await hub.step()).capacity == wire.Capacity(200, 0, 0)
 
 
@@ -316,9 +336,33 @@ async def test_tree_info_and_counters(hub: Hub) -> None:
     await hub.step(admits=(admit(0),), slices=(wire.Slice(0, 10),))
     tree = (await hub.ask("tree")).payload
     assert (tree["nodes"], tree["cached_tokens"], tree["deepest_tokens"], tree["namespaces"]) == (1, 10, 10, 1)
-    assert tree["largest"][0]["pins"] == 1
+    assert (tree["miss_tokens"], tree["capacity_tokens"], tree["evictable_tokens"]) == (10, 200, 0)
+    assert tree["tenants"] == {"": {"cached_tokens": 10, "protected_tokens": 0}}
+    (node,) = tree["largest"]
+    assert node == {
+        "namespace": "",
+        "depth_tokens": 0,
+        "tokens": 10,
+        "children": 0,
+        "pins": 1,
+        "hits": 0,
+        "priority": 0,
+        "last_used": node["last_used"],
+    }
     info = (await hub.ask("info")).payload
     assert (info["capacity_tokens"], info["integrity"]) == (200, "ok")
     counters = (await hub.ask("counters")).payload
     assert (counters["miss_tokens"], counters["free_tokens"]) == (10, 190)
     assert (await hub.ask("drain")).error is not None
+
+
+async def test_the_tree_tells_how_nodes_begin_only_if_asked(hub: Hub) -> None:
+    await hub.step(admits=(admit(0),), slices=(wire.Slice(0, 10),))
+    (plain,) = (await hub.ask("tree")).payload["largest"]
+    (with_text,) = (await hub.ask("tree", text=True)).payload["largest"]
+    assert with_text == plain | {"head_token_ids": list(PROMPT)}
+
+
+async def test_a_flush_that_frees_nothing_tells_of_no_change(hub: Hub) -> None:
+    assert (await hub.ask("flush")).payload == {"freed_tokens": 0}
+    assert hub.trees_told == 1

@@ -12,11 +12,13 @@ from structlog.testing import capture_logs
 from services.executor.admission import INTERNAL
 from services.executor.kv_pool import make_pool
 from services.executor.radix_cache import NoCache, RadixCache
+from services.executor.reuse import Reuse
 from services.executor.slots import SlotAllocator
 from services.executor.step import StepRunner
 from shared import wire
 from shared.invariant import BrokenInvariant
 from tests.support.recording_model import RecordingModel, RecordingShape, continuation
+from tests.support.tree_replica import Replica, copy_of
 
 GREEDY = wire.Sampling(seed=0, temperature=0.0)
 
@@ -29,7 +31,7 @@ class Run:
 
 
 class Scheduler:
-    """Drives a runner by hand; checks the accounting after each step and what each outcome may say."""
+    """Drives a runner by hand; checks the accounting after each step, and a copy of the tree made of its events."""
 
     def __init__(
         self,
@@ -40,15 +42,25 @@ class Scheduler:
         cached: bool = True,
         eos: Sequence[int] = (),
         max_model_len: int = 20_000,
+        quota: float = 0.5,
+        reuse: Reuse | None = None,
     ) -> None:
         self.model = RecordingModel(RecordingShape(vocab_size))
         self.slots = SlotAllocator(capacity, page_size)
-        self.cache = RadixCache(self.slots) if cached else NoCache(self.slots)
+        self.cache = RadixCache(self.slots, quota=quota) if cached else NoCache(self.slots)
         pool = make_pool(self.model.shape, capacity, device=self.model.device, dtype=self.model.dtype)
         self.runner = StepRunner(
-            self.model, pool, self.slots, self.cache, eos_token_ids=eos, max_model_len=max_model_len, clock=lambda: 0.0
+            self.model,
+            pool,
+            self.slots,
+            self.cache,
+            eos_token_ids=eos,
+            max_model_len=max_model_len,
+            reuse=reuse,
+            clock=lambda: 0.0,
         )
         self.seq = 0
+        self.replica = Replica()
         self.output: dict[int, list[int]] = {}
         self.last: dict[int, wire.Outcome] = {}
 
@@ -56,6 +68,8 @@ class Scheduler:
         self.seq += 1
         result = self.runner.run(wire.StepPlan(self.seq, **plan))  # type: ignore[arg-type]
         self.runner.check_integrity()
+        self.replica.apply(result.events)
+        assert self.replica.nodes == copy_of(self.cache).nodes
         assert result.seq == self.seq
         assert len({outcome.lane for outcome in result.outcomes}) == len(result.outcomes)
         for outcome in result.outcomes:
@@ -71,7 +85,7 @@ class Scheduler:
     def finish(self, *lanes: int, chunk: int = 10_000) -> None:
         """Slices until each of these lanes is over; then they are released."""
         for _ in range(1000):
-            open_lanes = [lane for lane in lanes if self.last[lane].finish_reason is None]
+            open_lanes = [lane for lane in lanes if lane not in self.last or self.last[lane].finish_reason is None]
             if not open_lanes:
                 break
             self.step(slices=tuple(wire.Slice(lane, chunk) for lane in open_lanes))
@@ -82,6 +96,7 @@ class Scheduler:
     def run(self, prompt: Sequence[int], max_new_tokens: int = 1, chunk: int = 20_000, **more: object) -> Run:
         """One request from start to end, on lane 99."""
         self.output.pop(99, None)
+        self.last.pop(99, None)
         self.step(admits=(admit(99, prompt, max_new_tokens, **more),))
         first = self.slice(_99=chunk).get(99)
         self.finish(99, chunk=chunk)
@@ -99,6 +114,17 @@ def admit(lane: int, prompt: Sequence[int], max_new_tokens: int = 1, **more: obj
 
 def tokens(count: int, start: int = 0) -> list[int]:
     return [(start + 7 * i) % 61 for i in range(count)]
+
+
+class CheapFor(Reuse):
+    """Finds that these namespaces reuse nothing."""
+
+    def __init__(self, *namespaces: str) -> None:
+        super().__init__()
+        self.namespaces = namespaces
+
+    def note(self, namespace: str, *, prompt_tokens: int, hit_tokens: int) -> bool:
+        return namespace in self.namespaces
 
 
 # --- the right tokens ------------------------------------------------------------------------------------------------
@@ -125,28 +151,30 @@ def test_prompts_and_decodes_mix_in_one_batch() -> None:
     assert [scheduler.output[lane] for lane in range(3)] == [continuation(prompt, 8) for prompt in prompts]
 
 
-def test_a_preempted_lane_goes_on_where_it_was() -> None:
+def test_who_gave_way_goes_on_where_it_was() -> None:
     scheduler = Scheduler()
     scheduler.step(admits=(admit(0, tokens(20), 10),))
     scheduler.slice(_0=20)
     scheduler.slice(_0=1)
-    outcome = scheduler.step(preempt=(0,))[0]
-    assert (outcome.computed_tokens, outcome.cached_tokens) == (0, 21)
+    assert scheduler.step(release=(0,)) == {}
     assert scheduler.capacity() == (979, 21, 0)
     scheduler.run(tokens(25, start=5))
-    scheduler.finish(0)
-    assert scheduler.output[0] == continuation(tokens(20), 10)
+    scheduler.step(admits=(admit(1, tokens(20), 10, resume_token_ids=tuple(scheduler.output[0])),))
+    assert scheduler.slice(_1=1)[1].cached_tokens == 21
+    scheduler.finish(1)
+    assert scheduler.output[0] + scheduler.output[1] == continuation(tokens(20), 10)
 
 
-def test_what_was_evicted_after_a_preemption_is_computed_again() -> None:
+def test_what_was_evicted_meanwhile_is_computed_again() -> None:
     scheduler = Scheduler(capacity=40)
     scheduler.step(admits=(admit(0, tokens(20), 10), admit(1, tokens(38, start=30), 3)))
     scheduler.slice(_0=20)
-    scheduler.step(preempt=(0,))
+    scheduler.step(release=(0,))
     scheduler.finish(1)
-    assert scheduler.slice(_0=100)[0].cached_tokens == 0
-    scheduler.finish(0)
-    assert scheduler.output[0] == continuation(tokens(20), 10)
+    scheduler.step(admits=(admit(2, tokens(20), 10, resume_token_ids=tuple(scheduler.output[0])),))
+    assert scheduler.slice(_2=100)[2].cached_tokens == 0
+    scheduler.finish(2)
+    assert scheduler.output[0] + scheduler.output[2] == continuation(tokens(20), 10)
 
 
 def test_a_later_attempt_goes_on_behind_its_resumed_tokens() -> None:
@@ -178,8 +206,9 @@ def test_a_running_request_is_shared() -> None:
     scheduler = Scheduler()
     scheduler.step(admits=(admit(0, tokens(30), 5),))
     scheduler.slice(_0=20)
-    assert scheduler.step(admits=(admit(1, tokens(30), 5),))[1].cached_tokens == 20
-    assert scheduler.slice(_1=3)[1].computed_tokens == 23
+    scheduler.step(admits=(admit(1, tokens(30), 5),))
+    outcome = scheduler.slice(_1=3)[1]
+    assert (outcome.cached_tokens, outcome.computed_tokens) == (20, 23)
     scheduler.finish(0, 1)
     assert scheduler.output[0] == scheduler.output[1] == continuation(tokens(30), 5)
 
@@ -200,7 +229,7 @@ def test_the_end_of_a_prompt_stays_a_boundary(page_size: int, nodes: list[tuple[
     scheduler = Scheduler(page_size=page_size)
     expected = tuple(continuation(tokens(18), 10))
     scheduler.run(tokens(18), 10, chunk, resume_token_ids=expected[:4])
-    assert [(node.depth_tokens, node.tokens) for node in scheduler.cache.shape()] == nodes
+    assert [(depth, len(node.tokens)) for depth, node in scheduler.cache.walk()] == nodes
 
 
 def test_namespaces_do_not_find_each_other() -> None:
@@ -210,26 +239,14 @@ def test_namespaces_do_not_find_each_other() -> None:
     assert scheduler.run(tokens(20), namespace="a").cached_tokens == 19
 
 
-def test_a_waiting_lane_hears_when_it_would_find_more() -> None:
+def test_a_lane_that_has_not_begun_holds_nothing_and_says_nothing() -> None:
     scheduler = Scheduler()
-    outcomes = scheduler.step(admits=(admit(0, tokens(20)), admit(1, tokens(30))))
-    assert [outcomes[lane].cached_tokens for lane in (0, 1)] == [0, 0]
-    outcomes = scheduler.slice(_0=20)
-    assert (outcomes[1].computed_tokens, outcomes[1].cached_tokens) == (0, 20)
-    assert 1 not in scheduler.step(release=(0,))
-
-
-def test_hints_of_many_are_refreshed_in_turn() -> None:
-    scheduler = Scheduler()
-    scheduler.step(admits=tuple(admit(lane, tokens(20)) for lane in range(101)))
-    told = set(scheduler.slice(_0=10)) - {0}
-    assert len(told) == 32
-    for _ in range(3):
-        heard = set(scheduler.step())
-        assert not told & heard
-        told |= heard
-    assert len(told) == 100
-    assert scheduler.step() == {}
+    scheduler.run(tokens(20))
+    assert scheduler.step(admits=(admit(0, tokens(20)),)) == {}
+    assert scheduler.capacity() == (980, 20, 0)
+    assert (scheduler.runner.waiting, scheduler.runner.running) == (1, 0)
+    scheduler.slice(_0=0)
+    assert (scheduler.runner.waiting, scheduler.runner.running) == (1, 0)
 
 
 def test_hits_and_misses_are_counted_once() -> None:
@@ -237,9 +254,20 @@ def test_hits_and_misses_are_counted_once() -> None:
     scheduler.run(tokens(20))
     scheduler.step(admits=(admit(0, tokens(30), 3),))
     scheduler.slice(_0=5)
-    scheduler.step(preempt=(0,))
     scheduler.finish(0)
     assert (scheduler.result.cache.hit_tokens, scheduler.result.cache.miss_tokens) == (20, 30)
+
+
+def test_a_copy_of_the_tree_follows_through_evictions() -> None:
+    scheduler = Scheduler(capacity=60)
+    for start in range(8):
+        scheduler.step(admits=(admit(0, tokens(20), 4), admit(1, tokens(12 + start, start=start % 3), 4)))
+        while any(scheduler.last.get(lane) is None or not scheduler.last[lane].finish_reason for lane in (0, 1)):
+            scheduler.slice(_0=7, _1=5)
+        scheduler.step(release=(0, 1))
+        assert scheduler.result.events == ()
+        scheduler.last.clear()
+    assert scheduler.result.cache.evicted_tokens
 
 
 # --- room ------------------------------------------------------------------------------------------------------------
@@ -253,7 +281,8 @@ def test_a_slice_without_room_is_declined_and_changes_nothing(page_size: int) ->
     scheduler.slice(_0=20)
     before = (scheduler.capacity(), scheduler.result.cache)
     outcome = scheduler.slice(_1=30)[1]
-    assert (outcome.declined, outcome.computed_tokens, outcome.cached_tokens) == (True, 0, 16)
+    assert (outcome.declined, outcome.computed_tokens, outcome.cached_tokens) == (True, 0, 0)
+    assert (scheduler.runner.waiting, scheduler.runner.running) == (1, 1)
     assert (scheduler.capacity(), scheduler.result.cache.hit_tokens) == (before[0], before[1].hit_tokens)
     scheduler.finish(0)
     scheduler.finish(1)
@@ -266,7 +295,7 @@ def test_a_running_lane_without_room_keeps_what_it_has() -> None:
     outcomes = scheduler.slice(_0=10, _1=10)
     outcomes = scheduler.slice(_0=1, _1=1)
     assert [(outcomes[lane].declined, outcomes[lane].computed_tokens) for lane in (0, 1)] == [(True, 10), (True, 10)]
-    scheduler.step(preempt=(1,))
+    scheduler.step(release=(1,))
     assert not scheduler.slice(_0=1)[0].declined
 
 
@@ -286,6 +315,89 @@ def test_a_released_lane_leaves_its_text_and_frees_the_rest() -> None:
     assert scheduler.capacity() == (988, 0, 12)
     scheduler.step(release=(0,))
     assert scheduler.capacity() == (992, 8, 0)
+
+
+# --- tenants and cheap namespaces -------------------------------------------------------------------------------------
+
+
+def fill(scheduler: Scheduler, namespace: str, count: int, start: int) -> None:
+    """Prompts of 20 tokens that have nothing in common."""
+    for first in range(start, start + count):
+        scheduler.run([first, *tokens(19)], namespace=namespace)
+
+
+def test_a_flood_leaves_another_tenant_its_quota() -> None:
+    scheduler = Scheduler(capacity=200)
+    hot = [0, *tokens(39)]
+    scheduler.run(hot, namespace="a")
+    scheduler.step(admits=(admit(0, tokens(5), 50, namespace="b"),))
+    scheduler.slice(_0=5)  # nobody is alone
+    fill(scheduler, "b/one", 20, start=1)
+    fill(scheduler, "b/two", 20, start=1)
+    assert scheduler.runner.capacity().protected_tokens == {"a": 40, "b": 45}
+    assert scheduler.run(hot, namespace="a").cached_tokens == 39
+
+
+def test_a_lone_request_may_have_everything() -> None:
+    scheduler = Scheduler(capacity=100)
+    scheduler.run(tokens(50), namespace="a")
+    assert scheduler.runner.capacity().protected_tokens == {"a": 25}
+    assert scheduler.run(tokens(90), namespace="b").last.finish_reason == "length"
+    assert scheduler.capacity() == (0, 100, 0)
+
+
+def test_two_requests_leave_others_their_quotas() -> None:
+    scheduler = Scheduler(capacity=100)
+    scheduler.run(tokens(50), namespace="a")
+    scheduler.step(admits=tuple(admit(lane, tokens(40, start=lane), 5, namespace="b") for lane in range(2)))
+    outcomes = scheduler.slice(_0=40, _1=40)
+    assert [outcomes[lane].declined for lane in range(2)] == [False, True]
+    assert scheduler.capacity()[1] == 50
+
+
+def test_output_of_a_cheap_namespace_is_shared_at_its_end_in_one_piece() -> None:
+    scheduler = Scheduler(reuse=CheapFor("cheap"))
+    scheduler.step(admits=(admit(0, tokens(20), 5, namespace="cheap"),))
+    scheduler.slice(_0=10)
+    assert scheduler.cache.match("cheap", np.array(tokens(11))) == 10
+    scheduler.slice(_0=10)
+    for _ in range(3):
+        scheduler.slice(_0=1)
+        assert scheduler.result.events == ()
+    assert scheduler.slice(_0=1)[0].finish_reason == "length"
+    assert [(depth, len(node.tokens)) for depth, node in scheduler.cache.walk()] == [(0, 24)]
+    assert scheduler.capacity() == (976, 24, 0)
+
+
+def test_a_cancelled_cheap_lane_leaves_its_output_too() -> None:
+    scheduler = Scheduler(reuse=CheapFor("cheap"))
+    scheduler.step(admits=(admit(0, tokens(20), 5, namespace="cheap"),))
+    scheduler.slice(_0=20)
+    scheduler.slice(_0=1)
+    scheduler.runner.cancel((0,))
+    assert scheduler.capacity() == (979, 21, 0)
+    scheduler.step()
+    assert [type(event) for event in scheduler.result.events] == [wire.Grown]
+
+
+def test_what_a_cheap_namespace_leaves_goes_first() -> None:
+    scheduler = Scheduler(capacity=100, reuse=CheapFor("cheap"))
+    scheduler.run(tokens(30), namespace="full")
+    scheduler.run(tokens(40), namespace="cheap")
+    scheduler.run(tokens(60, start=1), namespace="full")
+    assert scheduler.run(tokens(30), namespace="full").cached_tokens == 29
+
+
+def test_a_namespace_without_reuse_becomes_cheap() -> None:
+    scheduler = Scheduler(capacity=20_000, vocab_size=5_000, reuse=Reuse())
+    for first in range(20):
+        scheduler.run([first, *range(100, 700)], namespace="a")
+    assert (scheduler.result.cache.namespaces, scheduler.result.cache.cheap_namespaces) == (1, 1)
+    assert scheduler.run([0, *range(100, 700)], namespace="b").cached_tokens == 0
+    assert (scheduler.result.cache.namespaces, scheduler.result.cache.cheap_namespaces) == (2, 1)
+    scheduler.runner.flush()
+    scheduler.step()
+    assert (scheduler.result.cache.namespaces, scheduler.result.cache.cheap_namespaces) == (0, 0)
 
 
 # --- the end ---------------------------------------------------------------------------------------------------------
@@ -335,9 +447,9 @@ def test_before_min_new_tokens_nothing_stops() -> None:
 def test_finish_conditions_are_checked_on_resumed_tokens(resumed: int, reason: str | None) -> None:
     expected = continuation(tokens(20), 10)
     scheduler = Scheduler(eos=[expected[3]] if resumed < 10 else [])
-    outcome = scheduler.step(admits=(admit(0, tokens(20), 10, resume_token_ids=tuple(expected[:resumed])),))[0]
-    assert outcome.finish_reason == reason
-    assert outcome.new_token_ids == ()
+    outcomes = scheduler.step(admits=(admit(0, tokens(20), 10, resume_token_ids=tuple(expected[:resumed])),))
+    assert [outcome.finish_reason for outcome in outcomes.values()] == ([reason] if reason else [])
+    assert scheduler.output.get(0, []) == []
 
 
 def test_slices_of_a_lane_that_is_over_are_skipped_until_its_release() -> None:
@@ -345,8 +457,9 @@ def test_slices_of_a_lane_that_is_over_are_skipped_until_its_release() -> None:
     scheduler.step(admits=(admit(0, tokens(5)),))
     assert scheduler.slice(_0=5)[0].finish_reason == "length"
     assert scheduler.slice(_0=1, _9=1) == {}
-    scheduler.step(release=(0,), admits=(admit(0, tokens(8), 2),))
     scheduler.output.clear()
+    scheduler.last.clear()
+    scheduler.step(release=(0,), admits=(admit(0, tokens(8), 2),))
     scheduler.finish(0)
     assert scheduler.output[0] == continuation(tokens(8), 2)
 
@@ -377,14 +490,15 @@ def test_a_cancel_may_come_before_its_admit() -> None:
     scheduler.runner.cancel((3,))
     plan = {"admits": (admit(3, tokens(10)),), "slices": (wire.Slice(3, 10),)}
     assert scheduler.step(**plan) == {}
-    assert 3 in scheduler.step(release=(3,), **plan)
+    assert scheduler.step(release=(3,), **plan)[3].new_token_ids
 
 
 def test_a_release_ends_what_a_cancel_began() -> None:
     scheduler = Scheduler()
     scheduler.runner.cancel((3,))
     scheduler.step(release=(3, 4))
-    assert set(scheduler.step(admits=(admit(3, tokens(10)), admit(4, tokens(10))))) == {3, 4}
+    scheduler.step(admits=(admit(3, tokens(10)), admit(4, tokens(10))))
+    assert set(scheduler.slice(_3=1, _4=1)) == {3, 4}
 
 
 def test_a_reset_releases_all_and_keeps_the_tree() -> None:
@@ -394,7 +508,8 @@ def test_a_reset_releases_all_and_keeps_the_tree() -> None:
     scheduler.runner.cancel((7,))
     scheduler.runner.reset()
     assert scheduler.capacity() == (990, 10, 0)
-    outcomes = scheduler.step(admits=(admit(0, tokens(11)), admit(7, tokens(3))))
+    scheduler.step(admits=(admit(0, tokens(11)), admit(7, tokens(3))))
+    outcomes = scheduler.slice(_0=1, _7=1)
     assert [outcomes[lane].cached_tokens for lane in (0, 7)] == [10, 2]
 
 
@@ -470,7 +585,7 @@ def test_prompt_log_probabilities_from_a_position_on_whatever_is_cached(chunk: i
     scheduler.run(prompt)
     scheduler.step(admits=(admit(0, prompt, 3, sampling=wire.Sampling(seed=0, prompt_logprobs_from=position)),))
     found = []
-    while scheduler.last[0].finish_reason is None:
+    while 0 not in scheduler.last or scheduler.last[0].finish_reason is None:
         found.extend(scheduler.slice(_0=chunk)[0].prompt_logprobs)
     assert scheduler.last[0].cached_tokens == min(max(position - 1, 0), 9)
     expected = [None, *prompt[1:]][position:]  # nothing precedes the first token
@@ -490,9 +605,11 @@ def test_prompt_log_probabilities_without_any_output() -> None:
 @settings(max_examples=150, deadline=None)
 @given(data=st.data(), page_size=st.sampled_from([1, 4]), cached=st.booleans())
 def test_any_plan_leaves_exact_accounts_and_right_tokens(data: st.DataObject, page_size: int, cached: bool) -> None:
-    """Arbitrary slices, preemptions, cancels and releases in a small pool; then everything that is left is finished."""
-    scheduler = Scheduler(capacity=48, page_size=page_size, cached=cached)
+    """Arbitrary slices, cancels and releases in a small pool; then everything that is left is finished, one by one."""
+    scheduler = Scheduler(capacity=48, page_size=page_size, cached=cached, reuse=CheapFor("b"))
     prompts: dict[int, list[int]] = {}
+    resumed: dict[int, list[int]] = {}
+    namespaces: dict[int, str] = {}
     cancelled: set[int] = set()
     lane_numbers = st.integers(0, 5)
     for _ in range(data.draw(st.integers(1, 25))):
@@ -500,30 +617,38 @@ def test_any_plan_leaves_exact_accounts_and_right_tokens(data: st.DataObject, pa
         admits = []
         if free and data.draw(st.booleans()):
             prompts[free[0]] = data.draw(st.lists(st.integers(0, 1), min_size=1, max_size=12))
+            resumed[free[0]] = []
             scheduler.output.pop(free[0], None)
             scheduler.last.pop(free[0], None)
-            admits.append(admit(free[0], prompts[free[0]], 5))
+            namespaces[free[0]] = data.draw(st.sampled_from(["a", "b", "b/c"]))
+            admits.append(admit(free[0], prompts[free[0]], 5, namespace=namespaces[free[0]]))
         slices = data.draw(st.lists(st.builds(wire.Slice, lane_numbers, st.integers(1, 8)), max_size=4))
-        preempt = data.draw(st.lists(lane_numbers, max_size=1))
-        scheduler.step(admits=tuple(admits), slices=tuple(slices), preempt=tuple(preempt))
+        scheduler.step(admits=tuple(admits), slices=tuple(slices))
         if data.draw(st.booleans()):
             lane = data.draw(lane_numbers)
             if lane in prompts:
                 cancelled.add(lane)
                 scheduler.runner.cancel((lane,))
                 scheduler.runner.check_integrity()
-        over = [lane for lane in prompts if lane in cancelled or scheduler.last[lane].finish_reason is not None]
-        for lane in data.draw(st.lists(st.sampled_from(over), max_size=2, unique=True)) if over else []:
-            assert lane in cancelled or scheduler.output[lane] == continuation(prompts[lane], 5)
+        for lane in data.draw(st.lists(st.sampled_from(list(prompts)), max_size=2, unique=True)) if prompts else []:
+            last = scheduler.last.get(lane)
+            give_way = last is None or last.finish_reason is None
             scheduler.step(release=(lane,))
-            del prompts[lane]
-            cancelled.discard(lane)
-    for lane in list(prompts):
-        scheduler.step(preempt=tuple(prompts))
-        if lane not in cancelled:
-            scheduler.finish(lane)
-            assert scheduler.output[lane] == continuation(prompts[lane], 5)
+            if give_way and lane not in cancelled:
+                resumed[lane] += scheduler.output.pop(lane, [])
+                again = admit(lane, prompts[lane], 5, namespace=namespaces[lane], resume_token_ids=tuple(resumed[lane]))
+                scheduler.step(admits=(again,))
+            else:
+                assert lane in cancelled or resumed[lane] + scheduler.output[lane] == continuation(prompts[lane], 5)
+                del prompts[lane]
+                cancelled.discard(lane)
     scheduler.runner.reset()
+    for lane in set(prompts) - cancelled:
+        output = resumed[lane] + scheduler.output.get(lane, [])
+        if scheduler.last.get(lane) is None or scheduler.last[lane].finish_reason is None:
+            resume = {"resume_token_ids": tuple(output), "namespace": namespaces[lane]}
+            output += scheduler.run(prompts[lane], 5, chunk=7, **resume).output
+        assert output == continuation(prompts[lane], 5)
     assert scheduler.runner.capacity().pinned_tokens == 0
     scheduler.runner.flush()
     assert scheduler.capacity() == (48, 0, 0)

@@ -1,3 +1,4 @@
+import random
 from itertools import groupby
 
 import pytest
@@ -22,11 +23,13 @@ class Copies(RuleBasedStateMachine):
     def begin(self, page_size):
         self.page_size = page_size
         self.tree, self.index = ToyTree(page_size), PrefixIndex(page_size)
-        self.followers, self.came = [], 0
+        self.followers, self.came, self.seen = [], 0, ["xyxy"]
 
     def runs(self, data):
-        """Tokens in which much is alike."""
-        pages = data.draw(st.lists(st.sampled_from("xyz"), min_size=1, max_size=8))
+        """Tokens that go on from some point of what has been seen before."""
+        before = data.draw(st.sampled_from(self.seen))
+        pages = before[: data.draw(st.integers(0, len(before)))] + data.draw(st.text("xyz", min_size=1, max_size=3))
+        self.seen.append(pages)
         return [token for page in pages for token in [*[0] * (self.page_size - 1), "xyz".index(page)]]
 
     @rule(data=st.data(), namespace=namespaces, grow=st.booleans())
@@ -34,10 +37,10 @@ class Copies(RuleBasedStateMachine):
         self.tree.insert(namespace, self.runs(data), grow)
 
     @precondition(lambda self: self.tree.nodes)
-    @rule(data=st.data())
-    def cut(self, data):
+    @rule(data=st.data(), whole=st.booleans())
+    def cut(self, data, whole):
         leaf = data.draw(st.sampled_from(self.tree.leaves()))
-        pages = data.draw(st.integers(0, len(self.tree.nodes[leaf].tokens) // self.page_size - 1))
+        pages = 0 if whole else data.draw(st.integers(0, len(self.tree.nodes[leaf].tokens) // self.page_size - 1))
         self.tree.cut(leaf, pages * self.page_size)
 
     @rule()
@@ -124,6 +127,40 @@ def assert_heaviest_first(parts):
 
 TestCopies = Copies.TestCase
 TestCopies.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+
+
+@pytest.mark.parametrize("page_size", [1, 4])
+@pytest.mark.parametrize("seed", range(4))
+def test_hints_are_exact_through_a_long_life(seed, page_size):
+    """Hypothesis keeps its examples short; here the tree and the crowd grow old."""
+    chance, tree, index = random.Random(seed), ToyTree(page_size), PrefixIndex(page_size)
+    seen, followers = [""], []
+
+    def tokens():
+        pages = chance.choice(seen)
+        pages = pages[: chance.randint(0, len(pages))] + "".join(chance.choices("xyz", k=chance.randint(1, 4)))
+        seen.append(pages)
+        return [token for page in pages for token in [*[0] * (page_size - 1), "xyz".index(page)]]
+
+    for step in range(400):
+        if chance.random() < 0.4:
+            tree.insert(chance.choice(NAMESPACES), tokens(), grow=chance.random() < 0.5)
+        elif chance.random() < 0.5 and tree.nodes:
+            leaf = chance.choice(tree.leaves())
+            tree.cut(leaf, chance.choice([0, chance.randrange(0, len(tree.nodes[leaf].tokens), page_size)]))
+        elif chance.random() < 0.6:
+            followers.append(Waiter(step, (*tokens(), *[0] * chance.randint(0, 4)), chance.choice(NAMESPACES)))
+            index.follow(followers[-1])
+        elif followers:
+            index.leave(followers.pop(chance.randrange(len(followers))))
+        if chance.random() < 0.5:
+            list(index.depth_first(chance.choice("ab")))
+        index.apply(tree.take_events())
+        index.check_integrity()
+        if step % 50 == 49:
+            assert [f.hint_tokens for f in followers] == [tree.hint(f.namespace, f.tokens) for f in followers]
+    assert len(followers) > 10
+    assert index.nodes == len(tree.nodes) > 10
 
 
 def stored(node, parent, tokens, namespace="a"):

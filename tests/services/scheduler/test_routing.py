@@ -55,6 +55,13 @@ def test_what_was_not_sent_for_longest_is_forgotten_first_a_prefix_from_its_end(
     assert sketch.match("a", tokens(6)) == BLOCK_TOKENS
 
 
+def test_what_is_sent_again_is_remembered_longer():
+    sketch = PrefixSketch(max_blocks=2)
+    for block in (1, 2, 1, 3):
+        sketch.note("a", tokens(block))
+    assert [sketch.match("a", tokens(block)) for block in (1, 2, 3)] == [BLOCK_TOKENS, 0, BLOCK_TOKENS]
+
+
 # --- choosing ------------------------------------------------------------------------------------------------------
 
 

@@ -45,7 +45,7 @@ def undisturbed(fragile):
         return list(pool.map(lambda n: stream(fragile, n, threading.Event()), range(STREAMS)))
 
 
-@pytest.mark.parametrize("victim", ["tokenizer-1", "executor", "scheduler", "detokenizer-1"])
+@pytest.mark.parametrize("victim", ["tokenizer-1", "executor-1", "scheduler", "detokenizer-1"])
 def test_every_stream_completes_when_a_stage_is_killed(fragile, undisturbed, victim):
     restarts = fragile.status(victim)["restarts"]
     running = [threading.Event() for _ in range(STREAMS)]

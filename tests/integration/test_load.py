@@ -92,7 +92,7 @@ def test_little_room_and_much_work(tmp_path, requests, prompt_tokens, new_tokens
         wait_until(lambda: pool_is_idle(small), 5, "all KV given back")
         free, evictable = small.metric("sapwood_kv_free_tokens"), small.metric("sapwood_kv_evictable_tokens")
         assert free + evictable == room
-        assert httpx.get(f"{small.url}/server_info").json()["executors"]["executor"]["integrity"] == "ok"
+        assert httpx.get(f"{small.url}/server_info").json()["executors"]["executor-1"]["integrity"] == "ok"
         flushed = httpx.post(f"{small.url}/flush_cache").json()
         assert flushed["freed_tokens"] == evictable
         assert small.metric("sapwood_kv_free_tokens") == room

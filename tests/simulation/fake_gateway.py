@@ -27,7 +27,7 @@ class OpenRequest:
             self.attempt,
             gateway,
             self.prompt,
-            wire.Sampling(seed=1),
+            wire.Sampling(seed=1, temperature=0.0),
             wire.TextOptions(stop=("stop",) if self.stops_at_string else ()),
             self.max_new_tokens,
             tuple(self.received),

@@ -58,6 +58,11 @@ class RealExecutor:
                 self.runner.cancel(lanes)
                 self.runner.check_integrity()
 
+    def tree(self):
+        """The first word under a grant."""
+        self.runner.cache.take_events()
+        return wire.TreeChanged(self.runner.cache.snapshot())
+
     def can_step(self):
         return bool(self.plans) and self.plans[0].seq == self.done_seq + 1
 
@@ -66,7 +71,7 @@ class RealExecutor:
         self.done_seq += 1
         result = self.runner.run(plan)
         self.runner.check_integrity()
-        self.counts["preempted"] += len(plan.preempt)
+        self.counts["resumed"] += sum(bool(admit.resume_token_ids) for admit in plan.admits)
         self.counts["cached"] += any(outcome.cached_tokens for outcome in result.outcomes)
         self.counts["evicted"] += bool(result.cache.evicted_tokens)
         for outcome in result.outcomes:

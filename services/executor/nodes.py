@@ -52,6 +52,20 @@ class Node:
     def is_idle_leaf(self) -> bool:
         return not self.pins and not self.children
 
+    def grow(self, tokens: Tokens, slots: Slots) -> None:
+        """Put more at the end. A token added costs the same however long the node is, taken over many."""
+        self.tokens, self.slots = _grown(self.tokens, tokens), _grown(self.slots, slots)
+
+
+def _grown(run: Tokens, more: Tokens) -> Tokens:
+    """`run` has its memory for itself, perhaps with room behind it."""
+    room, end = run if run.base is None else run.base, len(run) + len(more)
+    if end > len(room):
+        room = np.empty(2 * end, np.int64)
+        room[: len(run)] = run
+    room[len(run) : end] = more
+    return room[:end]
+
 
 def below(root: Node) -> Iterator[tuple[int, Node]]:
     """The nodes and how many tokens come before each, parents first, the root itself included."""

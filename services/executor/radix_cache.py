@@ -245,8 +245,7 @@ class RadixCache:
         """Put new tokens behind the caller's pin at `end`: into that node if it is the caller's alone, else below."""
         self._count(self._accounts.of(end.namespace), pinned=len(tokens))
         if self._can_grow(end):
-            end.tokens = np.concatenate((end.tokens, tokens))
-            end.slots = np.concatenate((end.slots, slots))
+            end.grow(tokens, slots)
             self._log.grown(end, tokens)
             return end
         child = Node(end.namespace, end, self._log.number(), tokens.copy(), slots.copy(), pins=1, last_used=self._uses)

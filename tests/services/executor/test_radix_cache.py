@@ -107,6 +107,29 @@ def test_a_request_that_grows_alone_stays_one_node() -> None:
     assert shapes(cache) == [(0, 50)]
 
 
+def test_what_was_found_does_not_grow() -> None:
+    cache = make()
+    put(cache, np.arange(10))
+    put(cache, np.arange(30))
+    put(cache, np.arange(50))
+    assert shapes(cache) == [(0, 10), (10, 20), (30, 20)]
+
+
+def test_a_node_that_has_grown_much_is_cut_and_grows_again() -> None:
+    cache = make(300)
+    held = cache.pin("", np.arange(200))
+    node = held.node
+    for token in range(200):
+        slots = cache.allocate(1)
+        assert slots is not None
+        node = cache.extend(node, ids(token), slots).node
+    cache.unpin(node)
+    cache.pin("", np.arange(51))
+    cache.flush()
+    assert (shapes(cache), cache.match("", np.arange(200))) == ([(0, 50)], 50)
+    assert node.number not in {node.number for _, node in cache.walk()}
+
+
 def test_the_end_of_a_prompt_stays_a_boundary() -> None:
     cache = make()
     node = cache.pin("", np.arange(5)).node

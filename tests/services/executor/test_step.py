@@ -388,6 +388,14 @@ def test_what_a_cheap_namespace_leaves_goes_first() -> None:
     assert scheduler.run(tokens(30), namespace="full").cached_tokens == 29
 
 
+def test_nodes_have_the_highest_priority_of_their_requests() -> None:
+    scheduler = Scheduler()
+    scheduler.run(tokens(20), priority=1)
+    scheduler.run(tokens(10), priority=3)
+    scheduler.run(tokens(30), priority=2)
+    assert [(depth, node.priority) for depth, node in scheduler.cache.walk()] == [(0, 3), (9, 3), (10, 2), (20, 2)]
+
+
 def test_a_namespace_without_reuse_becomes_cheap() -> None:
     scheduler = Scheduler(capacity=20_000, vocab_size=5_000, reuse=Reuse())
     for first in range(20):

@@ -56,6 +56,10 @@ class Node:
         """Put more at the end. A token added costs the same however long the node is, taken over many."""
         self.tokens, self.slots = _grown(self.tokens, tokens), _grown(self.slots, slots)
 
+    def cut(self, length: int) -> None:
+        """Keep the first `length` tokens. Over many cuts a token costs the same however long the node is."""
+        self.tokens, self.slots = _cut(self.tokens, length), _cut(self.slots, length)
+
 
 def _grown(run: Tokens, more: Tokens) -> Tokens:
     """`run` has its memory for itself, perhaps with room behind it."""
@@ -65,6 +69,12 @@ def _grown(run: Tokens, more: Tokens) -> Tokens:
         room[: len(run)] = run
     room[len(run) : end] = more
     return room[:end]
+
+
+def _cut(run: Tokens, length: int) -> Tokens:
+    """The memory is given back when less than half of it is in use."""
+    room = run if run.base is None else run.base
+    return run[:length].copy() if 2 * length < len(room) else run[:length]
 
 
 def below(root: Node) -> Iterator[tuple[int, Node]]:

@@ -8,20 +8,20 @@ Node boundaries lie where a pin ended, where sequences part, and at the end of e
 go before the prompt that it followed. Only whole pages are held and found.
 
 Eviction takes from the leaf that its policy ranks lowest (`eviction`), from its end and only as much as is needed; so a
-prefix always outlives what follows it. How much it may take of each tenant is for `quota` to say. Every change of the
-tree is written down (`tree_log`).
+prefix always outlives what follows it. What it may take of each tenant is for `quota` to say. Every change of the tree
+is written down (`tree_log`).
 """
 
 from __future__ import annotations
 
-import heapq
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
 from services.executor import cache_integrity, tree_log
-from services.executor.eviction import POLICIES, Rank
+from services.executor.eviction import POLICIES
+from services.executor.harvest import harvest
 from services.executor.nodes import NO_SLOTS, NORMAL, Node, Tokens, Use, below
 from services.executor.quota import QUOTA, Account, Accounts
 from services.executor.slots import SlotAllocator, Slots
@@ -137,7 +137,7 @@ class RadixCache:
             limits = self._accounts.no_limits() if tenant is None else self._accounts.limits(tenant)
             if missing > sum(limits.values()):
                 return None
-            self.evicted_tokens += self._evict(missing, limits)
+            self.evicted_tokens += harvest(missing, limits, self._shorten)
         return self._slots.allocate(tokens, after)
 
     def free(self, slots: Slots) -> None:
@@ -146,7 +146,7 @@ class RadixCache:
 
     def flush(self) -> int:
         """Forget everything that is not pinned. Returns the number of tokens freed."""
-        return self._evict(self.evictable_tokens, self._accounts.no_limits())
+        return harvest(self.evictable_tokens, self._accounts.no_limits(), self._shorten)
 
     # --- what others may know ----------------------------------------------------------------------------------------
 
@@ -262,23 +262,6 @@ class RadixCache:
 
     # --- evicting ----------------------------------------------------------------------------------------------------
 
-    def _evict(self, tokens: int, limits: Mapping[Account, int]) -> int:
-        """Free `tokens` tokens, or all that the limits allow. Returns how many."""
-        left = dict(limits)
-        order: list[tuple[Rank, int, Account]] = []  # of each account, the leaf that goes first
-        for number, account in enumerate(left):
-            _line_up(order, number, account, left[account])
-        freed = 0
-        while freed < tokens and order:
-            _, number, account = heapq.heappop(order)
-            leaf = account.leaves.pop()
-            assert leaf is not None
-            count = self._shorten(leaf, min(tokens - freed, left[account], len(leaf.tokens)))
-            freed += count
-            left[account] -= count
-            _line_up(order, number, account, left[account])
-        return freed
-
     def _shorten(self, leaf: Node, count: int) -> int:
         """Free the last `count` tokens of an unpinned leaf, and the leaf if none are left."""
         assert leaf.parent is not None
@@ -290,7 +273,8 @@ class RadixCache:
             self.nodes -= 1
             self._on_idle(leaf.parent)
         else:
-            leaf.tokens, leaf.slots, leaf.sealed = leaf.tokens[:-count].copy(), leaf.slots[:-count].copy(), False
+            leaf.cut(len(leaf.tokens) - count)
+            leaf.sealed = False
             self._on_idle(leaf)
         return count
 
@@ -330,9 +314,3 @@ class NoCache(RadixCache):
     def extend(self, node: Node, tokens: Tokens, slots: Slots, use: Use = NORMAL) -> Held:
         """Takes nothing: the slots stay the caller's."""
         return Held(node, NO_SLOTS)
-
-
-def _line_up(order: list[tuple[Rank, int, Account]], number: int, account: Account, limit: int) -> None:
-    rank = account.leaves.lowest() if limit else None
-    if rank is not None:
-        heapq.heappush(order, (rank, number, account))

@@ -1,0 +1,44 @@
+"""Frees cached tokens of several tenants, the leaf of the lowest rank first, within what may be taken of each.
+
+Knows the order. Does not know how a leaf is shortened.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Mapping
+from typing import TypeAlias
+
+from services.executor.eviction import Rank
+from services.executor.nodes import Node
+from services.executor.quota import Account
+
+Order: TypeAlias = list[tuple[Rank, int, Account]]  # a heap: of each account, the leaf that goes first
+
+
+def harvest(tokens: int, limits: Mapping[Account, int], shorten: Callable[[Node, int], int]) -> int:
+    """Free `tokens` tokens, or all that the limits allow. Returns how many.
+
+    Args:
+        shorten: frees so many tokens at the end of a leaf, and says how many.
+    """
+    left = dict(limits)
+    order: Order = []
+    for number, account in enumerate(left):
+        _line_up(order, number, account, left[account])
+    freed = 0
+    while freed < tokens and order:
+        _, number, account = heapq.heappop(order)
+        leaf = account.leaves.pop()
+        assert leaf is not None
+        count = shorten(leaf, min(tokens - freed, left[account], len(leaf.tokens)))
+        freed += count
+        left[account] -= count
+        _line_up(order, number, account, left[account])
+    return freed
+
+
+def _line_up(order: Order, number: int, account: Account, limit: int) -> None:
+    rank = account.leaves.lowest() if limit else None
+    if rank is not None:
+        heapq.heappush(order, (rank, number, account))

@@ -2,7 +2,8 @@
 """What ideal caches would have reused of a recorded run, beside what was reused.
 
 Of each run in the trace: the unbounded cache that is never late, and with a capacity, the offline optimum (Belady on
-the tree) and least recently used, both one request at a time in the order of submission. Imports nothing of the server.
+the tree) and least recently used, both one request at a time in the order of submission; and the optimum in the order
+in which the server served them, which may be a better one. Imports nothing of the server.
 
     .venv/bin/python scripts/bench/ideal.py trace.jsonl [--capacity 4000]
 """
@@ -15,7 +16,7 @@ from pathlib import Path
 
 from cache import bounded, trace, unbounded
 from cache.summary import share
-from cache.trace import Record, by_submission
+from cache.trace import Record, as_served, by_submission
 from cache.tree import Tree
 
 
@@ -25,6 +26,7 @@ def report(records: list[Record], capacity_tokens: int | None) -> None:
     figures["unbounded"] = sum(unbounded.reused_tokens(records))
     if capacity_tokens is not None:
         figures["belady"] = sum(bounded.reused_tokens(records, capacity_tokens))
+        figures["as served"] = sum(bounded.reused_tokens(as_served(records), capacity_tokens))
         figures["lru"] = sum(bounded.reused_tokens(records, capacity_tokens, bounded.oldest_first))
     print(f"{records[0].workload}: {len(records)} requests, {prompt_tokens} prompt tokens, ", end="")
     print(f"working set {Tree(records).tokens} tokens")

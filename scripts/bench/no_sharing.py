@@ -3,9 +3,10 @@
 
 Starts two servers that differ in --disable-radix-cache alone. They work in turns, each idle while the other works, and
 the order changes from round to round. A round is the same new prompts for both; CPU time is that of all processes of a
-server. The pool is smaller than two rounds, so that the cache has to evict as well. Needs psutil.
+server. Rounds are short, so that whatever else the machine does falls on both. The pool is small by default, so that the
+cache has to evict as well. Needs psutil.
 
-    .venv/bin/python scripts/bench/no_sharing.py [--rounds 5] [--scale 0.5]
+    .venv/bin/python scripts/bench/no_sharing.py [--rounds 20] [--scale 0.125] [--max-total-tokens 4000]
 """
 
 from __future__ import annotations
@@ -49,9 +50,9 @@ def measure(arguments: argparse.Namespace, sides: dict[str, Deployment]) -> dict
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--rounds", type=int, default=6)
-    parser.add_argument("--scale", type=float, default=0.5)
-    parser.add_argument("--max-total-tokens", type=int, default=12000)
+    parser.add_argument("--rounds", type=int, default=20)
+    parser.add_argument("--scale", type=float, default=0.125)
+    parser.add_argument("--max-total-tokens", type=int, default=4000)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--model-path", default="bundled")
     arguments = parser.parse_args()

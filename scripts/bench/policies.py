@@ -2,7 +2,8 @@
 """What the cache reuses with room for half of the working set, by the order of the queue, next to the offline optimum.
 
 For each workload and policy a server is started with a pool of that size. Both policies get the same requests, more of
-them at a time than fit. The optimum (Belady on the tree) is that of the run's own trace, one request at a time.
+them at a time than fit. The optimum (Belady on the tree) is that of the run's own trace, one request at a time: in the
+order of submission, which a policy that serves out of turn can beat, and in the order in which the server served it.
 
     .venv/bin/python scripts/bench/policies.py [--only shared_prefixes] [--policies lpm fcfs] [--room 0.5]
 """
@@ -22,15 +23,21 @@ from cache.program import rehearse
 from cache.runner import Runner, connect, flush
 from cache.summary import share, summarise
 from cache.tokens import encoder
-from cache.trace import Record
+from cache.trace import Record, as_served
 from cache.tree import Tree
 
-DEFAULT_WORKLOADS = ("multi_turn", "few_shot", "tree_of_thought", "shared_prefixes")
+HEADER = (
+    f"{'workload':16}{'policy':>8}{'room':>8}{'prompt':>8}{'reused':>8}{'belady':>8}{'as served':>10}{'lru':>8}"
+    f"{'unbounded':>10}{'of belady':>11}{'took':>10}{'ttft p50':>10}"
+)
+DEFAULT_WORKLOADS = ("multi_turn", "few_shot", "long_document", "shared_prefixes")
 
 
 def room(desk: Desk, name: str, arguments: argparse.Namespace) -> int:
-    """Tokens in the pool: this share of all that the workload leaves behind."""
-    return int(Tree(rehearse(WORKLOADS[name](desk, arguments.scale))).tokens * arguments.room)
+    """Tokens in the pool: this share of what the workload leaves behind, and never less than its largest request."""
+    rehearsal = rehearse(WORKLOADS[name](desk, arguments.scale))
+    largest = max(len(record.token_ids) for record in rehearsal)
+    return max(largest, int(Tree(rehearsal).tokens * arguments.room))
 
 
 async def run(url: str, desk: Desk, name: str, arguments: argparse.Namespace) -> list[Record]:
@@ -44,11 +51,14 @@ async def run(url: str, desk: Desk, name: str, arguments: argparse.Namespace) ->
 def report(policy: str, capacity_tokens: int, records: list[Record]) -> None:
     summary = summarise(records)
     best = sum(bounded.reused_tokens(records, capacity_tokens))
+    best_as_served = sum(bounded.reused_tokens(as_served(records), capacity_tokens))
     lru = sum(bounded.reused_tokens(records, capacity_tokens, bounded.oldest_first))
-    print(f"{summary.workload:16} {policy:10} room {capacity_tokens:6}: ", end="")
-    print(f"reused {summary.reused_tokens:7} of {summary.prompt_tokens:7}, belady {best:7}, lru {lru:7}, ", end="")
-    print(f"unbounded {summary.ideal_tokens:7}; {share(summary.reused_tokens, best):.1%} of belady; ", end="")
-    print(f"{summary.took_s:.0f} s, ttft p50 {summary.ttft_p50_s:.1f} s", flush=True)
+    print(
+        f"{summary.workload:16}{policy:>8}{capacity_tokens:8}{summary.prompt_tokens:8}{summary.reused_tokens:8}{best:8}"
+        f"{best_as_served:10}{lru:8}{summary.ideal_tokens:10}{share(summary.reused_tokens, best):11.1%}"
+        f"{summary.took_s:8.0f} s{summary.ttft_p50_s:8.1f} s",
+        flush=True,
+    )
 
 
 def main() -> None:
@@ -63,6 +73,7 @@ def main() -> None:
     parser.add_argument("--trace", type=Path, help="add every request's record to this file")
     arguments = parser.parse_args()
     desk = Desk(encoder(arguments.model_path), arguments.seed)
+    print(HEADER)
     for name in arguments.only:
         tokens = room(desk, name, arguments)
         for policy in arguments.policies:

@@ -1,4 +1,4 @@
-"""What a cache of limited size would reuse, one request at a time, in the order of submission.
+"""What a cache of limited size would reuse, one request at a time, in a given order.
 
 Each request reuses what is cached of its prompt, then all of it and of its output is put in, and what is too much goes:
 from the ends, never what the request itself holds. With `farthest_first` that is the offline optimum (Belady): what is
@@ -91,7 +91,7 @@ class Cache:
 
 
 def reused_tokens(records: Sequence[Record], capacity_tokens: int, rank: Rank = farthest_first) -> list[int]:
-    """For each request, the prompt tokens that it finds. The records are in the order of submission.
+    """For each request, the prompt tokens that it finds, one after another in the order of the records.
 
     Raises:
         TooLarge: some request does not fit even alone.

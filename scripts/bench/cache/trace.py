@@ -35,6 +35,11 @@ def by_submission(records: Iterable[Record]) -> list[Record]:
     return sorted(records, key=lambda record: record.submitted_s)
 
 
+def as_served(records: Iterable[Record]) -> list[Record]:
+    """In the order of the first tokens: a server may serve out of turn what is cached."""
+    return sorted(records, key=lambda record: record.submitted_s + record.ttft_s)
+
+
 def append(path: Path, records: Iterable[Record]) -> None:
     with path.open("a") as file:
         for record in records:

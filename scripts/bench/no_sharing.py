@@ -3,8 +3,8 @@
 
 Starts two servers that differ in --disable-radix-cache alone. They work in turns, each idle while the other works, and
 the order changes from round to round. A round is the same new prompts for both; CPU time is that of all processes of a
-server. Rounds are short, so that whatever else the machine does falls on both. The pool is small by default, so that the
-cache has to evict as well. Needs psutil.
+server. Rounds are short, so that whatever else the machine does falls on both. The default pool is small, so that the
+cache has to evict; with a large one (40000) it never does. Needs psutil.
 
     .venv/bin/python scripts/bench/no_sharing.py [--rounds 20] [--scale 0.125] [--max-total-tokens 4000]
 """

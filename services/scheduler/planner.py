@@ -5,6 +5,8 @@ Decides by the view of the executor and by the time of the last tick. Sends noth
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from services.scheduler import policy
 from services.scheduler.budget import LEAST_CHUNK_TOKENS, SURE_CHUNK_TOKENS, StepBudget
 from services.scheduler.executors import Executor, Flight
@@ -32,7 +34,9 @@ class Draft:
         self.releases = list(executor.release_ended())
         self.relieves_room = False  # so none starts in it
         self._shares = shares
+        self._running = executor.running_requests
         self._room_tokens = executor.room_tokens
+        self._protected_tokens: dict[str, int] = {}  # by tenant: from it
         self._admits: list[wire.Admit] = []
         self._lanes: list[Lane] = []
         self._slices: list[wire.Slice] = []
@@ -47,20 +51,20 @@ class Draft:
     def takes_more(self) -> bool:
         """Whether there is a place for one more to start."""
         executor = self.executor
-        has_place = executor.running_requests < executor.max_running and self.free_slices > 0
+        has_place = self._running < executor.max_running and self.free_slices > 0
         return has_place and not (executor.full or self.relieves_room)
 
-    def room_for(self, tenant: str) -> int:
-        """Tokens of room for this tenant's requests; what is others' by their quotas only for one that is alone."""
-        if self.executor.running_requests <= 1:
-            return self._room_tokens
-        return self._room_tokens - self.executor.protected_from(tenant)
+    def room_for(self, tenant: str, *, besides: int = 1) -> int:
+        """Tokens of room for this tenant's requests; what is others' by their quotas only for one that is alone.
 
-    def room_beside(self, tenant: str) -> int:
-        """The same for a request that has no lane yet."""
-        if not self.executor.running_requests:
+        Args:
+            besides: of those that run, the request itself: 0 if it has not started.
+        """
+        if self._running <= besides:
             return self._room_tokens
-        return self._room_tokens - self.executor.protected_from(tenant)
+        if tenant not in self._protected_tokens:
+            self._protected_tokens[tenant] = self.executor.protected_from(tenant)
+        return self._room_tokens - self._protected_tokens[tenant]
 
     def unserved(self) -> list[Lane]:
         """Those that run and have no slice in this plan yet: the tenant with the best balance first, then by rank."""
@@ -77,6 +81,7 @@ class Draft:
     def give_way(self, lane: Lane) -> None:
         self.executor.put_back(lane.request)
         self.releases += self.executor.release_ended()
+        self._running -= 1
 
     def decode(self, lane: Lane) -> None:
         self.budget.spend_token(lane.context_tokens())
@@ -87,6 +92,7 @@ class Draft:
 
     def start(self, request: Request, found_tokens: int, num_tokens: int, reserved_tokens: int) -> Lane:
         lane = self.executor.admit(request, found_tokens)
+        self._running += 1
         self._admits.append(request.admit(lane.number))
         self._prompt_slice(lane, num_tokens, reserved_tokens)
         return lane
@@ -204,16 +210,20 @@ def _try_start(
 def _make_place(draft: Draft) -> None:
     """If the next one cannot start, one of its tenant's requests of lower priority gives way; one at a time."""
     executor = draft.executor
-    request = next(executor.waiting.candidates(draft.now_s), None)
-    if request is None or executor.awaits_relief or draft.releases:
+    if executor.awaits_relief or draft.releases:
         return
-    lower = [
-        lane
-        for lane in executor.running()
-        if lane.request.tenant == request.tenant and lane.priority < request.priority
-    ]
-    if lower and not _fits_now(draft, request):
-        draft.give_way(max(lower, key=policy.seniority))
+    lower = [lane for lane in executor.running() if _is_outranked(executor, lane)]
+    request = next(executor.waiting.candidates(draft.now_s), None) if lower else None
+    if request is None or _fits_now(draft, request):
+        return
+    juniors = [lane for lane in lower if lane.request.tenant == request.tenant and lane.priority < request.priority]
+    if juniors:
+        draft.give_way(max(juniors, key=policy.seniority))
+
+
+def _is_outranked(executor: Executor, lane: Lane) -> bool:
+    highest = executor.waiting.highest_priority(lane.request.tenant)
+    return highest is not None and lane.priority < highest
 
 
 def _fits_now(draft: Draft, request: Request) -> bool:
@@ -226,21 +236,22 @@ def _relieve(draft: Draft) -> None:
     executor = draft.executor
     if executor.awaits_relief or draft.releases:
         return
-    junior = gives_way(executor.running())
-    if junior is not None and (executor.short or _is_short(draft, junior)):
-        draft.give_way(junior)
-        draft.relieves_room = True
+    running = executor.running()
+    if executor.short or _is_short(draft, running):
+        junior = gives_way(running)
+        others = [lane for lane in running if lane is not junior]
+        if junior is not None and (executor.short or _is_short(draft, others)):
+            draft.give_way(junior)
+            draft.relieves_room = True
     executor.short = False
 
 
-def _is_short(draft: Draft, junior: Lane) -> bool:
-    """Whether the others need more for their next slices than there is."""
-    room_tokens = min((draft.room_for(lane.request.tenant) for lane in draft.executor.running()), default=0)
-    wanted = (
-        lane.growth_tokens(min(lane.remaining_tokens(), LEAST_CHUNK_TOKENS))
-        for lane in draft.executor.running()
-        if lane is not junior
-    )
+def _is_short(draft: Draft, lanes: Sequence[Lane]) -> bool:
+    """Whether they need more for their next slices than there is."""
+    room_tokens = min((draft.room_for(lane.request.tenant) for lane in lanes), default=0)
+    if room_tokens >= len(lanes) * (LEAST_CHUNK_TOKENS + draft.executor.info.page_size):
+        return False
+    wanted = (lane.growth_tokens(min(lane.remaining_tokens(), LEAST_CHUNK_TOKENS)) for lane in lanes)
     return sum(wanted) > room_tokens
 
 
@@ -280,7 +291,7 @@ def _reservation(draft: Draft, request: Request, outlook_tokens: int) -> int | N
     """
     executor = draft.executor
     page_size = executor.info.page_size
-    room_tokens = draft.room_beside(request.tenant)
+    room_tokens = draft.room_for(request.tenant, besides=0)
     known = pages_up(request.known_tokens, page_size)
     grown = pages_up(request.likely_tokens, page_size)
     spare = outlook_tokens + grown - known if executor.running_requests else 0

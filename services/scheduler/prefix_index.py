@@ -1,11 +1,15 @@
 """An exact copy of one executor's radix tree, kept by its events, and how much of each follower the tree holds.
 
-Knows token ids and what is cached. Does not know KV, pins, or what a follower waits for. An event touches only those
-followers that stand where it happens, and matches them on from there.
+Knows token ids and what is cached. Does not know KV, pins, or what a follower waits for.
+
+An event concerns only those followers that stand where it happens. When the tree grows there, it is noted that they can
+move on; they do so when somebody wants to know (`settle`), each from where it stands. So a long prompt that is computed
+chunk by chunk costs nothing for the thousands that wait with the same beginning, until one of them may start.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import assert_never
 
@@ -31,7 +35,8 @@ class PrefixIndex:
         self._roots: dict[str, Node] = {}  # by namespace, while there is anything or anybody
         self._tenants: dict[str, Node] = {}  # each above the roots of its namespaces
         self._spots: dict[Follower, Spot] = {}
-        self._before: dict[Follower, int] = {}  # hints before the events in hand
+        self._due: dict[Spot, None] = {}  # where the tree goes on as some of those who stand there do
+        self._before: dict[Follower, int] = {}  # hints as they were when last settled
 
     @property
     def nodes(self) -> int:
@@ -45,7 +50,7 @@ class PrefixIndex:
         return self._find(root, tokens)[1] if root is not None else 0
 
     def follow(self, follower: Follower) -> None:
-        """Set its hint, and keep it exact from here on."""
+        """Set its hint, and keep it up to date from here on."""
         if follower in self._spots:
             raise ValueError("it follows already")
         node, at = self._find(self._root(follower.namespace), follower.tokens)
@@ -55,12 +60,22 @@ class PrefixIndex:
     def leave(self, follower: Follower) -> None:
         """Raises KeyError if it does not follow."""
         spot = self._spots.pop(follower)
+        self._before.pop(follower, None)
         spot.node.step_off(follower, spot)
         spot.node.weigh(-1)
         self._drop_if_unused(self._roots[follower.namespace])
 
+    def settle(self) -> set[Follower]:
+        """Make all hints exact. Returns the followers whose hint is another than when it was last settled."""
+        due, self._due = self._due, {}
+        for spot in due:
+            if spot.members:
+                self._move_on(spot)
+        before, self._before = self._before, {}
+        return {follower for follower, hint in before.items() if follower.hint_tokens != hint}
+
     def depth_first(self, tenant: str) -> Iterator[Follower]:
-        """A tenant's followers: where most of them are first, those that stand at a node itself after its children's.
+        """A tenant's followers, once settled: where most of them are first, a node's own after its children's.
 
         The order is that of the beginning; those that were given may leave meanwhile, but no event may be applied.
         """
@@ -77,13 +92,12 @@ class PrefixIndex:
 
     # --- events ------------------------------------------------------------------------------------------------------
 
-    def apply(self, events: Iterable[wire.TreeEvent]) -> set[Follower]:
-        """Take changes over, in order. Returns the followers whose hint is another now.
+    def apply(self, events: Iterable[wire.TreeEvent]) -> None:
+        """Take changes over, in order.
 
         Raises:
             ValueError: an event does not fit the tree. The index is of no use any more.
         """
-        self._before.clear()
         for event in events:
             match event:
                 case wire.Stored():
@@ -96,7 +110,6 @@ class PrefixIndex:
                     self._cut(event)
                 case _:
                     assert_never(event)
-        return {follower for follower, hint in self._before.items() if follower.hint_tokens != hint}
 
     def _store(self, event: wire.Stored) -> None:
         parent = self._root(event.namespace) if event.parent is None else self._node(event.parent)
@@ -106,19 +119,19 @@ class PrefixIndex:
         node = Node(self._unused(event.node), event.namespace, parent, key, event.token_ids)
         self._nodes[event.node] = parent.children[key] = node
         self.tokens += len(node)
-        spot = parent.spots.get((parent.end, key))
-        if spot is not None:
-            node.weigh(len(spot.members), within=parent)
-            self._move_on(spot, node)
+        self._note_due(parent, parent.end, key)
 
     def _grow(self, event: wire.Grown) -> None:
         node, key = self._leaf(event.node), self._first_page(event.token_ids)
         end = node.end
         node.data += event.token_ids
         self.tokens += len(event.token_ids) // TOKEN_BYTES
-        spot = node.spots.get((end, key))
+        self._note_due(node, end, key)
+
+    def _note_due(self, node: Node, at: int, page: bytes) -> None:
+        spot = node.spots.get((at, page))
         if spot is not None:
-            self._move_on(spot, node)
+            self._due[spot] = None
 
     def _split(self, event: wire.Split) -> None:
         node = self._node(event.node)
@@ -202,9 +215,10 @@ class PrefixIndex:
         """The page to be found next, if there is one."""
         return tokens[at : at + self.page_size].tobytes() if at < self._limit(tokens) else b""
 
-    def _find(self, root: Node, tokens: Tokens) -> tuple[Node, int]:
-        """The last node that the tokens lead to, and how many of them are held."""
-        node, at = root, 0
+    def _find(self, node: Node, tokens: Tokens, at: int = 0) -> tuple[Node, int]:
+        """The last node that the tokens lead to, from this one on, and how many of them are held; `at` of them are."""
+        if at < node.end:
+            at = self._match_on(node, tokens, at)
         while at == node.end:
             child = node.children.get(self._page(tokens, at))
             if child is None:
@@ -224,16 +238,21 @@ class PrefixIndex:
         self._spots[follower] = node.stand(follower, at, page)
         follower.hint_tokens = at
 
-    def _move_on(self, spot: Spot, node: Node) -> None:
-        """What those at the spot were waiting for is the next in `node`."""
-        for follower in spot.node.take(spot):
+    def _move_on(self, spot: Spot) -> None:
+        home, at = spot.node, spot.at
+        moved: Counter[Node] = Counter()
+        for follower in home.take(spot):
             self._before.setdefault(follower, follower.hint_tokens)
-            self._stand(follower, node, self._match_on(node, follower.tokens, spot.at))
+            node, found = self._find(home, follower.tokens, at)
+            self._stand(follower, node, found)
+            moved[node] += 1
+        for node, count in moved.items():
+            node.weigh(count, within=home)
 
     # --- checking ----------------------------------------------------------------------------------------------------
 
     def check_integrity(self) -> None:
-        """Check everything that must hold, each follower's hint by matching it anew.
+        """Check everything that must hold, each follower's hint by matching it anew, unless it may move on.
 
         Raises:
             BrokenInvariant: with what is wrong.
@@ -251,7 +270,8 @@ class PrefixIndex:
         standing = {follower: spot for node in nodes for spot in node.spots.values() for follower in spot.members}
         require(standing == self._spots, "the followers are not those that stand in the tree")
         for follower, spot in self._spots.items():
-            self._check_follower(follower, spot)
+            if spot not in self._due:
+                self._check_follower(follower, spot)
 
     def _check_follower(self, follower: Follower, spot: Spot) -> None:
         place = self._find(self._roots[follower.namespace], follower.tokens)

@@ -117,7 +117,9 @@ class Node:
         if self._in_line is not None:
             for follower in spot.members:
                 self._in_line.remove(follower)
-        return list(spot.members)
+        members = list(spot.members)
+        spot.members.clear()
+        return members
 
     def in_line(self) -> list[Follower]:
         """Those that stand here, the oldest first."""

@@ -82,7 +82,7 @@ class Promises:
     """Of one executor.
 
     Args:
-        patience_s: a lane that was not served for so long promises nothing; nor does one that is declined again and again.
+        patience_s: a lane that was not served for so long promises nothing, nor does one that is always declined.
     """
 
     def __init__(self, patience_s: float) -> None:

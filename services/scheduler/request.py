@@ -26,6 +26,7 @@ class Request:
     arrived_s: float
     max_new_tokens: int  # as asked for, or less: what the executors have room for
     tenant: str = field(init=False)
+    prompt_tokens: int = field(init=False)
     tokens: Tokens = field(init=False)  # all that was known of it when it began to wait
     hint_tokens: int = 0  # while it waits: how many of these its executor's cache holds
     generated: list[int] = field(default_factory=list)  # by this attempt, behind the resumed ones
@@ -39,6 +40,7 @@ class Request:
 
     def __post_init__(self) -> None:
         self.tenant = tenant_of(self.submit.namespace)
+        self.prompt_tokens = len(self.submit.prompt_token_ids)
         self.tokens = as_tokens(self.submit.prompt_token_ids + self.submit.resume_token_ids)
 
     @property
@@ -56,10 +58,6 @@ class Request:
     @property
     def priority(self) -> int:
         return self.submit.priority
-
-    @property
-    def prompt_tokens(self) -> int:
-        return len(self.submit.prompt_token_ids)
 
     @property
     def output_tokens(self) -> int:

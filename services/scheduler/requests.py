@@ -51,6 +51,7 @@ class Requests:
         self._unix_s = unix_s  # for deadlines alone
         self._arrivals = 0
         self.draining = False
+        self._balance = routing.Balance(config.balance_requests, config.balance_factor)
         self.shares = FairShares(config.fair_quantum_tokens)
         self.unrouted = WaitingQueue(
             config.policy or "lpm", max_wait_s=config.max_wait_s, shares=self.shares, index=None
@@ -203,18 +204,18 @@ class Requests:
         if idle.waiting or not others:
             return
         busiest = max(others, key=lambda executor: executor.load)
-        waits_long = self._now_s - min(request.arrived_s for request in busiest.waiting) > TAKE_OVER_S
-        if not (self._is_overloaded(busiest, idle) or (waits_long and not idle.load)):
-            return
-        fitting = [request for request in busiest.waiting if idle.fits(request)]
-        if fitting:
-            taken = min(fitting, key=lambda request: (request.hint_tokens, request.order))
-            busiest.dequeue(taken)
-            idle.enqueue(taken)
+        if self._gives_to(busiest, idle):
+            fitting = [request for request in busiest.waiting if idle.fits(request)]
+            least = min(fitting, key=lambda request: (request.hint_tokens, request.order), default=None)
+            if least is not None:
+                busiest.dequeue(least)
+                idle.enqueue(least)
 
-    def _is_overloaded(self, executor: Executor, least: Executor) -> bool:
-        config = self._config
-        return routing._is_overloaded(executor.load, least.load, config.balance_requests, config.balance_factor)
+    def _gives_to(self, busiest: Executor, idle: Executor) -> bool:
+        if self._balance.is_overloaded(busiest.load, idle.load):
+            return True
+        oldest_s = min(request.arrived_s for request in busiest.waiting)
+        return not idle.load and self._now_s - oldest_s > TAKE_OVER_S
 
     def _route(self, request: Request) -> None:
         """To the executor with the longest prefix, unless it is overloaded."""
@@ -226,10 +227,7 @@ class Requests:
         if not options:
             self.unrouted.add(request)
             return
-        config = self._config
-        executor = routing.choose(
-            options, balance_requests=config.balance_requests, balance_factor=config.balance_factor
-        )
+        executor = routing.choose(options, self._balance)
         executor.enqueue(request)
 
     def _known_tokens(self, executor: Executor, request: Request) -> int:

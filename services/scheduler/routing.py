@@ -6,9 +6,9 @@ Knows loads, and by hashes what has been sent where. Does not know executors, re
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 from services.scheduler.tokens import Tokens
 
@@ -67,18 +67,17 @@ class Option(Generic[K]):
     known_tokens: int = 0  # of the request: cached there, or on their way
 
 
-@dataclass(frozen=True, slots=True)
-class Load(Generic[K]):
-    key: K
-    waiting: int
-    running: int
+class Balance(NamedTuple):
+    """What makes an executor overloaded: so many more requests than the idlest has, and so many times as many."""
 
-    @property
-    def total(self) -> int:
-        return self.waiting + self.running
+    requests: int
+    factor: float
+
+    def is_overloaded(self, load: int, least: int) -> bool:
+        return load - least > self.requests and load > self.factor * least
 
 
-def choose(options: Iterable[Option[K]], *, balance_requests: int, balance_factor: float) -> K:
+def choose(options: Iterable[Option[K]], balance: Balance) -> K:
     """Where most of the request is known, among those that are not overloaded; then the least loaded, then the first.
 
     Raises:
@@ -86,23 +85,5 @@ def choose(options: Iterable[Option[K]], *, balance_requests: int, balance_facto
     """
     options = list(options)
     least = min(option.load for option in options)
-    balanced = [o for o in options if not _is_overloaded(o.load, least, balance_requests, balance_factor)]
+    balanced = [option for option in options if not balance.is_overloaded(option.load, least)]
     return max(balanced, key=lambda option: (option.known_tokens, -option.load)).key
-
-
-def overload(taker: Load[K], others: Sequence[Load[K]], *, balance_requests: int, balance_factor: float) -> K | None:
-    """From whom `taker` may take over requests that wait: the most loaded of those that are overloaded beside it.
-
-    Who has nothing to do may take them from anybody.
-    """
-    givers = [
-        other
-        for other in others
-        if other.waiting
-        and (not taker.total or _is_overloaded(other.total, taker.total, balance_requests, balance_factor))
-    ]
-    return max(givers, key=lambda other: other.total).key if givers else None
-
-
-def _is_overloaded(load: int, least: int, balance_requests: int, balance_factor: float) -> bool:
-    return load - least > balance_requests and load > balance_factor * least

@@ -5,8 +5,8 @@
     3. those that have waited for max_wait_s, the oldest of them first
     4. the policy
 
-Sorted at all times: what changes is moved, and nothing else is looked at. `arrived_s` rises with `order`, so those that
-have waited too long are the oldest. Does not know plans, room or promises.
+Sorted whenever somebody looks: what has changed is moved, and nothing else is looked at. `arrived_s` rises with
+`order`, so those that have waited too long are the oldest. Does not know plans, room or promises.
 """
 
 from __future__ import annotations
@@ -99,16 +99,20 @@ class WaitingQueue:
 
     def apply(self, events: Iterable[wire.TreeEvent]) -> None:
         """What has changed in the executor's tree. Raises ValueError if it does not fit."""
-        for follower in self._index.apply(events) if self._index is not None else ():
-            place = self._places.get(follower)
-            if place is not None:
-                self._move(place, self._policy.key(place.request))
+        if self._index is not None:
+            self._index.apply(events)
+
+    def highest_priority(self, tenant: str) -> int | None:
+        """Of the tenant's that wait here; None if there are none, or if the policy is blind to it."""
+        lines = self._tenants.get(tenant)
+        return -next(iter(lines)).rank if lines and self._policy.ranked else None
 
     def candidates(self, now_s: float) -> Iterator[Request]:
         """Those that wait, in the order in which they should start.
 
         What was given may be removed, and shares may be charged, before the next is asked for. No more may change.
         """
+        self._settle()
         others = self._heads(now_s)
         other = next(others, None)
         heads: list[Head] = []  # a heap: of tenants of which one was given
@@ -187,6 +191,11 @@ class WaitingQueue:
     def _is_overdue(self, arrived_s: float, now_s: float) -> bool:
         return now_s - arrived_s >= self._max_wait_s
 
+    def _settle(self) -> None:
+        for follower in self._index.settle() if self._index is not None else ():
+            place = self._places[follower]
+            self._move(place, self._policy.key(place.request))
+
     def _move(self, place: Place, key: SortKey) -> None:
         """To where its key says now."""
         request, line, old_key = place
@@ -199,7 +208,8 @@ class WaitingQueue:
     # --- checking ----------------------------------------------------------------------------------------------------
 
     def check_integrity(self) -> None:
-        """Raises BrokenInvariant with what is wrong."""
+        """Raises BrokenInvariant with what is wrong, once settled."""
+        self._settle()
         lines = [line for of_tenant in self._tenants.values() for line in of_tenant]
         require(all(self._tenants.values()), "a tenant is kept for nothing")
         require(all(line.oldest for line in lines), "a line is kept for nobody")

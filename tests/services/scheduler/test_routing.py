@@ -3,16 +3,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.scheduler.routing import BLOCK_TOKENS, Load, Option, PrefixSketch, choose, overload
+from services.scheduler.routing import BLOCK_TOKENS, Balance, Option, PrefixSketch, choose
 
-thresholds = {"balance_requests": 4, "balance_factor": 1.5}
+BALANCE = Balance(requests=4, factor=1.5)
 options = st.lists(
     st.builds(Option, key=st.integers(), load=st.integers(0, 20), known_tokens=st.integers(0, 3)),
     min_size=1,
     max_size=6,
     unique_by=lambda option: option.key,
 )
-loads = st.builds(Load, key=st.integers(), waiting=st.integers(0, 8), running=st.integers(0, 8))
 
 
 def tokens(*blocks):
@@ -66,16 +65,16 @@ def test_what_is_sent_again_is_remembered_longer():
 
 
 def test_the_longest_prefix_wins_then_the_load_then_the_first():
-    assert choose([Option("a", 0), Option("b", 3, 64)], **thresholds) == "b"
-    assert choose([Option("a", 2, 64), Option("b", 1, 64), Option("c", 1, 64)], **thresholds) == "b"
+    assert choose([Option("a", 0), Option("b", 3, 64)], BALANCE) == "b"
+    assert choose([Option("a", 2, 64), Option("b", 1, 64), Option("c", 1, 64)], BALANCE) == "b"
 
 
 def test_an_overloaded_one_is_passed_over_but_both_thresholds_must_be_passed():
-    assert choose([Option("a", 0), Option("b", 4, 64)], **thresholds) == "b"
-    assert choose([Option("a", 0), Option("b", 5, 64)], **thresholds) == "a"
-    assert choose([Option("a", 10), Option("b", 15, 64)], **thresholds) == "b"
-    assert choose([Option("a", 10), Option("b", 16, 64)], **thresholds) == "a"
-    assert choose([Option("a", 0), Option("b", 9, 64), Option("c", 2, 32)], **thresholds) == "c"
+    assert choose([Option("a", 0), Option("b", 4, 64)], BALANCE) == "b"
+    assert choose([Option("a", 0), Option("b", 5, 64)], BALANCE) == "a"
+    assert choose([Option("a", 10), Option("b", 15, 64)], BALANCE) == "b"
+    assert choose([Option("a", 10), Option("b", 16, 64)], BALANCE) == "a"
+    assert choose([Option("a", 0), Option("b", 9, 64), Option("c", 2, 32)], BALANCE) == "c"
 
 
 @given(options)
@@ -86,39 +85,9 @@ def test_the_choice_is_the_best_of_those_in_balance(given_options):
     best = [option for option in balanced if option.known_tokens == longest]
     lightest = min(option.load for option in best)
     expected = next(option for option in best if option.load == lightest)
-    assert choose(given_options, **thresholds) == expected.key
+    assert choose(given_options, BALANCE) == expected.key
 
 
 def test_without_options_there_is_no_choice():
     with pytest.raises(ValueError, match="empty"):
-        choose([], **thresholds)
-
-
-# --- taking over ---------------------------------------------------------------------------------------------------
-
-
-def test_who_has_nothing_to_do_takes_from_anybody_who_keeps_somebody_waiting():
-    others = [Load("a", 0, 30), Load("b", 1, 1), Load("c", 2, 1)]
-    assert overload(Load("me", 0, 0), others, **thresholds) == "c"
-    assert overload(Load("me", 0, 0), others[:1], **thresholds) is None
-
-
-def test_who_has_something_to_do_takes_from_the_overloaded_alone():
-    assert overload(Load("me", 1, 1), [Load("a", 3, 3)], **thresholds) is None
-    assert overload(Load("me", 1, 1), [Load("a", 3, 4), Load("b", 5, 4)], **thresholds) == "b"
-    assert overload(Load("me", 10, 1), [Load("a", 10, 6)], **thresholds) is None  # not 1.5 times as many
-
-
-@given(loads, st.lists(loads, max_size=5, unique_by=lambda load: load.key))
-def test_it_takes_from_the_most_loaded_of_those_that_have_more_than_itself(taker, others):
-    key = overload(taker, others, **thresholds)
-    givers = [
-        other
-        for other in others
-        if other.waiting and (not taker.total or other.total > max(taker.total + 4, 1.5 * taker.total))
-    ]
-    assert (key is None) == (not givers)
-    if givers:
-        giver = next(other for other in givers if other.key == key)
-        assert giver.total == max(other.total for other in givers)
-        assert giver.total > taker.total
+        choose([], BALANCE)

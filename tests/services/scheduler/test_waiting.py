@@ -288,6 +288,7 @@ def test_the_order_of_thousands_is_exact_also_after_the_tree_has_changed(policy)
     for number in chance.sample(list(talks), 100):
         talks[number] = [*talks[number][: chance.randrange(1, 30)], 700, 1]
         queue.apply([wire.Cut(number, len(talks[number]) - 2), wire.Grown(number, packed([700, 1]))])
+    next(queue.candidates(0.0))
     for request in requests:
         talk = talks.get(request.prompt[len(HEAD)], [])
         assert request.hint_tokens == common(list(request.prompt[:-1]), HEAD + talk, 1)

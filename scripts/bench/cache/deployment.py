@@ -33,7 +33,8 @@ class Deployment:
 
 @contextmanager
 def deployed(*arguments: str) -> Iterator[Deployment]:
-    """A server that is ready, started with these arguments of `sapwood serve`."""
+    """A server that is ready, started with these arguments of `sapwood serve`; it ends with the script."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("terminated"))
     with tempfile.TemporaryDirectory(prefix="sapwood-bench-") as folder:
         log = Path(folder) / "log"
         port = _free_port()

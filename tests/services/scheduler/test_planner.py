@@ -336,7 +336,7 @@ def test_a_request_goes_where_its_prefix_was_sent_before():
         hub.hear("tokenizer", submit(f"{name}{hub.now_s}", prompt=(*prompts[name], 5), max_new_tokens=3))
         hub.tick()
     hub.run()
-    found = [set(name[0] for name in starts(hub, peer)) for peer in (EXECUTOR, "executor-2")]
+    found = [{name[0] for name in starts(hub, peer)} for peer in (EXECUTOR, "executor-2")]
     assert found[0] | found[1] == set("abc")
     assert not found[0] & found[1]
 

@@ -3,7 +3,7 @@ from itertools import islice
 from typing import get_args
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from services.scheduler.fair_shares import FairShares
@@ -145,7 +145,9 @@ def test_nobody_who_has_waited_long_enough_is_overtaken_by_a_younger_one(drawn):
 
 @given(worlds(), st.data())
 def test_what_was_given_may_leave_before_the_next_is_asked_for(drawn, data):
-    _, world = drawn
+    """The weights of dfs-weight are looked at anew for each priority, so there who has left may change the order."""
+    policy, world = drawn
+    assume(policy != "dfs-weight" or len({request.priority for request in world.waiting}) <= 1)
     expected = orders(world.queue.candidates(world.now_s))
     given_orders = []
     for request in world.queue.candidates(world.now_s):

@@ -17,6 +17,7 @@ from shared.config import EvictionPolicy
 from shared.invariant import require
 
 Rank: TypeAlias = tuple[int, int, int]  # the least goes first
+DEAR: Rank = (1, 0, 0)  # all below it was left by cheap uses
 Policy: TypeAlias = Callable[[Node], Rank]
 
 

@@ -16,18 +16,21 @@ from services.executor.quota import Account
 Order: TypeAlias = list[tuple[Rank, int, Account]]  # a heap: of each account, the leaf that goes first
 
 
-def harvest(tokens: int, limits: Mapping[Account, int], shorten: Callable[[Node, int], int]) -> int:
+def harvest(
+    tokens: int, limits: Mapping[Account, int], shorten: Callable[[Node, int], int], below: Rank | None = None
+) -> int:
     """Free `tokens` tokens, or all that the limits allow. Returns how many.
 
     Args:
         shorten: frees so many tokens at the end of a leaf, and says how many.
+        below: of lower ranks only.
     """
     left = dict(limits)
     order: Order = []
     for number, account in enumerate(left):
         _line_up(order, number, account, left[account])
     freed = 0
-    while freed < tokens and order:
+    while freed < tokens and order and (below is None or order[0][0] < below):
         _, number, account = heapq.heappop(order)
         leaf = account.leaves.pop()
         assert leaf is not None

@@ -138,6 +138,15 @@ class Lane:
         return self._slots[self.shared : self.allocated]
 
     @property
+    def _last_slot(self) -> int | None:
+        return int(self._slots[self.allocated - 1]) if self.allocated else None
+
+    @property
+    def _left_tokens(self) -> int:
+        """Of output, at most."""
+        return max(self.max_new_tokens - self.output_tokens, 0)
+
+    @property
     def matchable(self) -> Tokens:
         """The tokens of which all but the last may come from the cache."""
         unscored = self.unscored(self.prompt_tokens)
@@ -150,17 +159,18 @@ class Lane:
         self.cached_tokens = self.computed = self.allocated = self.shared = len(held.slots)
         self._slots[: self.shared] = held.slots
 
-    def grow(self, cache: RadixCache, tokens: int, tenant: str | None) -> bool:
+    def grow(self, cache: RadixCache, tokens: int, tenant: str | None, *, ahead: int = 0) -> bool:
         """Take room for `tokens` more; False, with nothing changed, if there is none.
 
         Args:
             tenant: whom the others' quotas hold back; None if quotas do not count.
+            ahead: how much output to expect, when it comes to a good place for all of it.
         """
         missing = self._pages_down(self.computed + tokens + self._page_size - 1) - self.allocated
         if missing <= 0:
             return True
-        after = int(self._slots[self.allocated - 1]) if self.allocated else None
-        taken = cache.allocate(missing, after, tenant)
+        outlook = max(self.known - self.computed - tokens, 0) + min(self._left_tokens, ahead)
+        taken = cache.allocate(missing, self._last_slot, tenant, self._pages_down(outlook))
         if taken is None:
             return False
         self._slots[self.allocated : self.allocated + missing] = taken
@@ -189,6 +199,8 @@ class Lane:
             return
         cache.unpin(self.node)
         cache.free(self.private_slots)
+        if self._last_slot is not None:
+            cache.give_up_claim(self._last_slot)
         self.node = None
         self.cached_tokens = self.computed = self.allocated = self.shared = 0
 

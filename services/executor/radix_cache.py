@@ -20,7 +20,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from services.executor import cache_integrity, tree_log
-from services.executor.eviction import POLICIES
+from services.executor.eviction import DEAR, POLICIES, Rank
 from services.executor.harvest import harvest
 from services.executor.nodes import NO_SLOTS, NORMAL, Node, Tokens, Use, below
 from services.executor.quota import QUOTA, Account, Accounts
@@ -28,6 +28,11 @@ from services.executor.slots import SlotAllocator, Slots
 from services.executor.tree_log import TreeLog
 from shared import wire
 from shared.config import EvictionPolicy
+
+# What goes for the sake of a better place only: of what nobody reuses, so many times what is wanted; of the rest, so
+# small a part of the pool.
+CHEAP_FACTOR = 4
+DEAR_PARTS = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,24 +130,48 @@ class RadixCache:
         """Keep a boundary at the end of this node: a prompt ends here."""
         node.sealed = True
 
-    def allocate(self, tokens: int, after: int | None = None, tenant: str | None = None) -> Slots | None:
+    def allocate(
+        self, tokens: int, after: int | None = None, tenant: str | None = None, ahead: int = 0
+    ) -> Slots | None:
         """Slots of whole pages for new tokens, evicting as needed; None, and nothing happens, if there is no room.
 
         Args:
             after: the slot that the new ones continue; None if they continue nothing.
             tenant: whose tokens they are: what the others' quotas protect stays. None: quotas do not count.
+            ahead: how many more will follow soon, whole pages: room for them in the same place is worth evicting for.
         """
-        missing = tokens - self._slots.free_tokens
-        if missing > 0:
-            limits = self._accounts.no_limits() if tenant is None else self._accounts.limits(tenant)
-            if missing > sum(limits.values()):
+        if self._slots.room_behind(after) < tokens:
+            if tokens > self._slots.free_tokens + sum(self._limits(tenant).values()):
                 return None
-            self.evicted_tokens += harvest(missing, limits, self._shorten)
-        return self._slots.allocate(tokens, after)
+            self._evict(tokens - self._slots.unclaimed_tokens, tenant)
+            self._make_run(tokens + ahead, tenant)
+        return self._slots.allocate(tokens, after, ahead)
+
+    def _make_run(self, tokens: int, tenant: str | None) -> None:
+        """Evict until there is a free run of so many slots; but little for its sake of what may be used again."""
+        cheap_tokens, dear_tokens = CHEAP_FACTOR * tokens, self._slots.capacity_tokens // DEAR_PARTS
+        while (missing := tokens - self._slots.longest_run) > 0:
+            cheap = self._evict(min(tokens, cheap_tokens), tenant, below=DEAR)
+            dear = 0 if cheap else self._evict(self._pages_down(min(missing, dear_tokens)), tenant)
+            if not (cheap or dear):
+                return
+            cheap_tokens, dear_tokens = cheap_tokens - cheap, dear_tokens - dear
+
+    def _evict(self, tokens: int, tenant: str | None, below: Rank | None = None) -> int:
+        freed = harvest(tokens, self._limits(tenant), self._shorten, below) if tokens > 0 else 0
+        self.evicted_tokens += freed
+        return freed
+
+    def _limits(self, tenant: str | None) -> dict[Account, int]:
+        return self._accounts.no_limits() if tenant is None else self._accounts.limits(tenant)
 
     def free(self, slots: Slots) -> None:
         """Give back slots from `allocate` that the tree did not take over."""
         self._slots.free(slots)
+
+    def give_up_claim(self, after: int) -> None:
+        """Nothing will follow this slot."""
+        self._slots.give_up_claim(after)
 
     def flush(self) -> int:
         """Forget everything that is not pinned. Returns the number of tokens freed."""
@@ -203,7 +232,10 @@ class RadixCache:
         differs = ours[:length] != theirs[:length]
         first = int(differs.argmax())
         common = first if differs[first] else length
-        return common // self.page_size * self.page_size
+        return self._pages_down(common)
+
+    def _pages_down(self, tokens: int) -> int:
+        return tokens // self.page_size * self.page_size
 
     def _pin(self, node: Node, above: Node | None, use: Use) -> None:
         """Pin from `node` up to, not including, `above`: nodes that others have made."""

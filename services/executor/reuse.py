@@ -17,7 +17,7 @@ LEAST_TOKENS = 8_192  # of prompts, and
 LEAST_REQUESTS = 16  # before anything is said of a namespace
 CHEAP_BELOW = 0.05  # of the prompt tokens were found
 FULL_ABOVE = 0.10
-SAMPLE_EVERY = 8
+SAMPLE_EVERY = 32
 MOST_NAMESPACES = 4_096  # remembered; the one that was used longest ago is forgotten
 
 

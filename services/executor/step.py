@@ -24,6 +24,9 @@ from services.executor.slots import SlotAllocator
 from shared import logging, wire
 from shared.invariant import BrokenInvariant
 
+AHEAD_TOKENS = 128  # of output, for which a request claims room behind what it has,
+AHEAD_PARTS = 32  # but no more than such a part of the pool
+
 
 class StepRunner:
     """Args:
@@ -58,6 +61,7 @@ class StepRunner:
         self._over: set[int] = set()  # ended or cancelled, until their release
         self._cancelled: set[int] = set()  # before their admit arrived
         self._outcomes: dict[int, wire.Outcome] = {}  # of the step in hand
+        self._ahead_tokens = min(AHEAD_TOKENS, slots.capacity_tokens // AHEAD_PARTS)
         self._hit_tokens = 0
         self._miss_tokens = 0
 
@@ -215,7 +219,7 @@ class StepRunner:
         """Slots for the lane's next tokens. None if there is no room: then the lane is as it was before the step."""
         count = min(tokens, lane.known - lane.computed)
         is_lone = len(self._holding) == 1
-        if lane.grow(self._cache, count, None if is_lone else lane.tenant):
+        if lane.grow(self._cache, count, None if is_lone else lane.tenant, ahead=self._ahead_tokens):
             self._count(lane)
             return Chunk(lane, lane.computed, lane.computed + count)
         if lane.is_fresh:

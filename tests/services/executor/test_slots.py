@@ -32,6 +32,38 @@ def test_many_that_grow_in_turn_stay_contiguous() -> None:
     assert [len(list(runs_of(slots))) for slots in held] == [1] * 8
 
 
+def test_what_is_claimed_goes_to_its_claimer_and_to_others_only_when_there_is_nothing_else() -> None:
+    allocator = SlotAllocator(40)
+    first = allocator.allocate(10, ahead=5)
+    assert (allocator.free_tokens, allocator.unclaimed_tokens, allocator.room_behind(int(first[-1]))) == (30, 25, 30)
+    others = allocator.allocate(25)
+    assert allocator.unclaimed_tokens == 0
+    more = allocator.allocate(2, after=int(first[-1]), ahead=9)
+    assert list(runs_of(np.concatenate((first, more)))) == [(0, 12)]
+    assert (allocator.room_behind(11), allocator.unclaimed_tokens) == (3, 0)
+    assert sorted(allocator.allocate(3).tolist()) == [12, 13, 14]
+    assert not np.intersect1d(first, others).size
+    allocator.check_integrity()
+
+
+def test_a_claim_that_is_given_up_is_anybodys() -> None:
+    allocator = SlotAllocator(10)
+    first = allocator.allocate(4, ahead=6)
+    allocator.give_up_claim(int(first[-1]))
+    allocator.give_up_claim(int(first[-1]))
+    assert allocator.unclaimed_tokens == allocator.longest_run == 6
+
+
+def test_what_fits_best_is_taken_with_room_for_what_will_follow() -> None:
+    allocator = SlotAllocator(40)
+    allocator.allocate(40)
+    for start, end in ((0, 4), (10, 16), (20, 29)):
+        allocator.free(np.arange(start, end))
+    assert allocator.allocate(4, ahead=5).tolist() == [20, 21, 22, 23]
+    assert allocator.allocate(4).tolist() == [0, 1, 2, 3]
+    assert allocator.allocate(5, ahead=20).tolist() == [10, 11, 12, 13, 14]
+
+
 def test_freed_neighbours_become_one_run() -> None:
     allocator = SlotAllocator(12, page_size=2)
     parts = [allocator.allocate(4) for _ in range(3)]
@@ -83,7 +115,8 @@ def test_every_slot_is_free_or_held_once(data: st.DataObject, page_size: int) ->
         else:
             pages = data.draw(st.integers(0, allocator.free_tokens // page_size))
             after = int(held[-1][-1]) if held and len(held[-1]) else None
-            held.append(allocator.allocate(pages * page_size, after))
+            ahead = data.draw(st.integers(0, 3)) * page_size
+            held.append(allocator.allocate(pages * page_size, after, ahead))
         allocator.check_integrity()
         free = [np.arange(start, end) for start, end in allocator.free_runs()]
         assert np.array_equal(np.sort(np.concatenate([*held, *free])), np.arange(16 * page_size))

@@ -89,6 +89,9 @@ class SchedulerConfig(Section, frozen=True):
     max_queued_requests: PositiveInt = 4096
     max_wait_s: PositiveFloat = 30.0  # a request that waited so long goes before what its policy prefers
     fair_quantum_tokens: PositiveInt = 4096  # what each tenant may compute before the others have their turn
+    balance_tokens: Annotated[int, Meta(ge=0)] = (
+        64  # a request at an executor weighs as much as so long a prefix elsewhere
+    )
     balance_requests: PositiveInt = 16  # an executor that has so many requests more than the idlest one, and
     balance_factor: Annotated[float, Meta(ge=1)] = 1.5  # so many times as many, is overloaded: prefixes do not count
 

@@ -218,14 +218,19 @@ class StepRunner:
     def _take_chunk(self, lane: Lane, tokens: int) -> Chunk | None:
         """Slots for the lane's next tokens. None if there is no room: then the lane is as it was before the step."""
         count = min(tokens, lane.known - lane.computed)
-        is_lone = len(self._holding) == 1
-        if lane.grow(self._cache, count, None if is_lone else lane.tenant, ahead=self._ahead_tokens):
+        if self._grow(lane, count):
             self._count(lane)
             return Chunk(lane, lane.computed, lane.computed + count)
         if lane.is_fresh:
             self._let_go(lane)
         self._report(lane, msgspec.structs.replace(self._outcome(lane), declined=True))
         return None
+
+    def _grow(self, lane: Lane, tokens: int) -> bool:
+        """Within the others' quotas; but they never block a request that is alone."""
+        if lane.grow(self._cache, tokens, lane.tenant, ahead=self._ahead_tokens):
+            return True
+        return len(self._holding) == 1 and lane.grow(self._cache, tokens, None)
 
     def _count(self, lane: Lane) -> None:
         """Each request once: what of its prompt was cached when it first ran."""

@@ -51,7 +51,7 @@ class Requests:
         self._unix_s = unix_s  # for deadlines alone
         self._arrivals = 0
         self.draining = False
-        self._balance = routing.Balance(config.balance_requests, config.balance_factor)
+        self._balance = routing.Balance(config.balance_requests, config.balance_factor, config.balance_tokens)
         self.shares = FairShares(config.fair_quantum_tokens)
         self.unrouted = WaitingQueue(
             config.policy or "lpm", max_wait_s=config.max_wait_s, shares=self.shares, index=None

@@ -68,17 +68,23 @@ class Option(Generic[K]):
 
 
 class Balance(NamedTuple):
-    """What makes an executor overloaded: so many more requests than the idlest has, and so many times as many."""
+    """What makes an executor overloaded: so many more requests than the idlest has, and so many times as many.
+
+    Short of that, each request that it has weighs as much as so many tokens of a prefix.
+    """
 
     requests: int
     factor: float
+    tokens: int
 
     def is_overloaded(self, load: int, least: int) -> bool:
         return load - least > self.requests and load > self.factor * least
 
 
 def choose(options: Iterable[Option[K]], balance: Balance) -> K:
-    """Where most of the request is known, among those that are not overloaded; then the least loaded, then the first.
+    """Where most of the request is known, weighed against the load, among those that are not overloaded.
+
+    Of equals the least loaded, then the first.
 
     Raises:
         ValueError: there are no options.
@@ -86,4 +92,4 @@ def choose(options: Iterable[Option[K]], balance: Balance) -> K:
     options = list(options)
     least = min(option.load for option in options)
     balanced = [option for option in options if not balance.is_overloaded(option.load, least)]
-    return max(balanced, key=lambda option: (option.known_tokens, -option.load)).key
+    return max(balanced, key=lambda option: (option.known_tokens - balance.tokens * option.load, -option.load)).key

@@ -381,12 +381,22 @@ def test_a_cancelled_cheap_lane_leaves_its_output_too() -> None:
 
 
 def test_what_a_cheap_namespace_leaves_goes_first() -> None:
-    scheduler = Scheduler(capacity=100, reuse=CheapFor("cheap"))
-    scheduler.run(tokens(30), namespace="full")
-    scheduler.run(tokens(40), namespace="cheap")
-    scheduler.run(tokens(60, start=1), namespace="full")
-    assert scheduler.cache.match("cheap", np.array(tokens(40))) == 0
-    assert scheduler.run(tokens(30), namespace="full").cached_tokens >= 24, "little of it went too, for a better place"
+    scheduler = Scheduler(capacity=100, reuse=CheapFor("t/cheap"))
+    scheduler.run(tokens(30), namespace="t/full")
+    scheduler.run(tokens(40), namespace="t/cheap")
+    scheduler.run(tokens(60, start=1), namespace="t/full")
+    assert scheduler.cache.match("t/cheap", np.array(tokens(40))) == 0
+    assert scheduler.run(tokens(30), namespace="t/full").cached_tokens >= 24, (
+        "little of it went too, for a better place"
+    )
+
+
+def test_a_lone_request_takes_what_is_its_own_before_what_is_others() -> None:
+    scheduler = Scheduler(capacity=100)
+    scheduler.run(tokens(20), namespace="a")
+    scheduler.run(tokens(70, start=1), namespace="b")
+    scheduler.run(tokens(70, start=2), namespace="b")
+    assert scheduler.run(tokens(20), namespace="a").cached_tokens == 19
 
 
 def test_nodes_have_the_highest_priority_of_their_requests() -> None:

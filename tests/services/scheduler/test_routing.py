@@ -5,9 +5,9 @@ from hypothesis import strategies as st
 
 from services.scheduler.routing import BLOCK_TOKENS, Balance, Option, PrefixSketch, choose
 
-BALANCE = Balance(requests=4, factor=1.5)
+BALANCE = Balance(requests=4, factor=1.5, tokens=10)
 options = st.lists(
-    st.builds(Option, key=st.integers(), load=st.integers(0, 20), known_tokens=st.integers(0, 3)),
+    st.builds(Option, key=st.integers(), load=st.integers(0, 20), known_tokens=st.integers(0, 40)),
     min_size=1,
     max_size=6,
     unique_by=lambda option: option.key,
@@ -69,23 +69,29 @@ def test_the_longest_prefix_wins_then_the_load_then_the_first():
     assert choose([Option("a", 2, 64), Option("b", 1, 64), Option("c", 1, 64)], BALANCE) == "b"
 
 
+def test_a_short_prefix_weighs_less_than_a_load():
+    assert choose([Option("a", 0), Option("b", 2, 19)], BALANCE) == "a"
+    assert choose([Option("a", 0), Option("b", 2, 20)], BALANCE) == "a"
+    assert choose([Option("a", 0), Option("b", 2, 21)], BALANCE) == "b"
+
+
 def test_an_overloaded_one_is_passed_over_but_both_thresholds_must_be_passed():
     assert choose([Option("a", 0), Option("b", 4, 64)], BALANCE) == "b"
     assert choose([Option("a", 0), Option("b", 5, 64)], BALANCE) == "a"
     assert choose([Option("a", 10), Option("b", 15, 64)], BALANCE) == "b"
-    assert choose([Option("a", 10), Option("b", 16, 64)], BALANCE) == "a"
-    assert choose([Option("a", 0), Option("b", 9, 64), Option("c", 2, 32)], BALANCE) == "c"
+    assert choose([Option("a", 10), Option("b", 16, 640)], BALANCE) == "a"
+    assert choose([Option("a", 0), Option("b", 9, 640), Option("c", 2, 32)], BALANCE) == "c"
 
 
 @given(options)
 def test_the_choice_is_the_best_of_those_in_balance(given_options):
     least = min(option.load for option in given_options)
     balanced = [option for option in given_options if option.load <= max(least + 4, 1.5 * least)]
-    longest = max(option.known_tokens for option in balanced)
-    best = [option for option in balanced if option.known_tokens == longest]
-    lightest = min(option.load for option in best)
-    expected = next(option for option in best if option.load == lightest)
-    assert choose(given_options, BALANCE) == expected.key
+    worth = {option.key: option.known_tokens - 10 * option.load for option in balanced}
+    chosen = choose(given_options, BALANCE)
+    assert worth[chosen] == max(worth.values())
+    equals = [option for option in balanced if worth[option.key] == worth[chosen]]
+    assert chosen == min(equals, key=lambda option: option.load).key
 
 
 def test_without_options_there_is_no_choice():

@@ -21,6 +21,7 @@ from shared.config import SchedulerConfig
 EXPRESS_FACTOR = 4  # who has so many times fewer prompt tokens left than another one does not wait for that one,
 EXPRESS_SHARE = 0.5  # but goes on beside it, in at most this share of each step
 EXPRESS_LOOK = 32  # of those that wait, so many are looked at for such a one
+HELD_IN_PLAN = 256  # requests held back at once, so that no plan takes long to make
 PATIENCE_PLANS = 4  # prompts that decodes have crowded out of so many plans go before them, for a little
 
 
@@ -171,7 +172,7 @@ class Planner:
         if not draft.takes_more() or not draft.time_for(min(most_tokens, LEAST_CHUNK_TOKENS), 0):
             return most_tokens
         outlook_tokens = sum(lane.outlook_tokens() for lane in executor.running())
-        passed = 0
+        passed = held = 0
         for request in executor.waiting.candidates(draft.now_s):
             prospect = executor.prospect(request, draft.now_s)
             if longest is not None and request.known_tokens - prospect.found_tokens > longest:
@@ -180,6 +181,9 @@ class Planner:
                     break
             elif prospect.promise is not None:
                 executor.hold_back(request, prospect.promise)
+                held += 1
+                if held == HELD_IN_PLAN:
+                    break
             else:
                 lane = _try_start(draft, request, prospect, most_tokens, outlook_tokens)
                 if lane is None:

@@ -44,7 +44,7 @@ def _without_a_cache(config: Config) -> Iterator[str]:
 
 
 def _sizes(config: Config) -> Iterator[str]:
-    executor, scheduler = config.executor, config.scheduler
+    executor = config.executor
     if executor.max_total_tokens is not None:
         if executor.mem_fraction_static is not None:
             fraction = "executor.mem_fraction_static (--mem-fraction-static)"
@@ -52,20 +52,17 @@ def _sizes(config: Config) -> Iterator[str]:
         if executor.page_size > executor.max_total_tokens:
             pool = f"{POOL_TOKENS} {executor.max_total_tokens}"
             yield f"{PAGE} {executor.page_size} is larger than the whole pool, {pool}"
-    if executor.page_size > scheduler.max_step_tokens:
-        chunk = f"scheduler.max_step_tokens (--chunked-prefill-size) {scheduler.max_step_tokens}"
-        yield f"{chunk} is less than one page, {PAGE} {executor.page_size}"
-    if scheduler.max_running_requests > executor.max_batch:
-        running = f"scheduler.max_running_requests (--max-running-requests) {scheduler.max_running_requests}"
-        batch = f"executor.max_batch (--set executor.max_batch=N) {executor.max_batch}"
-        yield f"{running} is more than one step takes, {batch}"
 
 
 def _replicas(config: Config) -> Iterator[str]:
     executor = config.executor
-    if executor.replicas > 1 and executor.device.startswith("cuda") and executor.max_total_tokens is None:
+    is_sized = executor.max_total_tokens is not None or executor.mem_fraction_static is not None
+    if executor.replicas > 1 and executor.device.startswith("cuda") and not is_sized:
         replicas = f"executor.replicas (--executors) {executor.replicas}"
-        yield f"{replicas} would each take most of the memory of one {executor.device}: say how much with {POOL_TOKENS}"
+        yield (
+            f"{replicas} would each take most of the memory of one {executor.device}: say how much with {POOL_TOKENS} "
+            "or executor.mem_fraction_static (--mem-fraction-static)"
+        )
 
 
 def _views(config: Config) -> Iterator[str]:
@@ -73,8 +70,9 @@ def _views(config: Config) -> Iterator[str]:
     if gateway.sglang_metrics and not gateway.enable_metrics:
         yield "gateway.sglang_metrics (--sglang-metrics) needs gateway.enable_metrics, which is off (--disable-metrics)"
     is_keyed = bool(gateway.api_keys) or gateway.api_keys_file is not None
-    if gateway.show_cached_text and is_keyed and gateway.admin_key is None:
+    is_local = gateway.host in ("127.0.0.1", "::1", "localhost")
+    if gateway.show_cached_text and gateway.admin_key is None and (is_keyed or not is_local):
         yield (
-            f"{SHOWN_TEXT} needs gateway.admin_key (--admin-api-key) beside gateway.api_keys: nobody else may see the "
-            "text of others"
+            f"{SHOWN_TEXT} needs gateway.admin_key (--admin-api-key), unless the server has no gateway.api_keys and a "
+            "gateway.host that only this machine reaches: nobody else may see the text of others"
         )

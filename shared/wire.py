@@ -382,6 +382,7 @@ class Admit(Wire, frozen=True):
     constraint: Constraint | None = None
     namespace: str = ""
     priority: int = 0
+    has_run: bool = False  # before, here or elsewhere: what it finds now is no news
 
 
 class Slice(Wire, frozen=True):

@@ -13,7 +13,7 @@ import torch
 from services.executor.attention.base import AttentionBackend
 from services.executor.attention.reference import ReferenceAttention, ReferencePlan
 from services.executor.kv_pool import bytes_per_token, decide_capacity, make_pool
-from services.executor.machine import available_bytes, usable_cores
+from services.executor.machine import available_bytes
 from services.executor.model.load import load_model
 from services.executor.quota import QUOTA
 from services.executor.radix_cache import NoCache, RadixCache
@@ -22,6 +22,7 @@ from services.executor.slots import SlotAllocator
 from services.executor.step import StepRunner
 from shared import wire
 from shared.config import Config, ConfigError, ExecutorConfig
+from shared.cores import usable_cores
 from shared.model_card import load_card, prepared_folder
 
 
@@ -34,7 +35,7 @@ class Assembled:
 def assemble(config: Config) -> Assembled:
     """Raises ConfigError if the device, the model or the memory is not there."""
     settings = config.executor
-    torch.set_num_threads(settings.threads or usable_cores())
+    torch.set_num_threads(settings.threads or min(usable_cores(), torch.get_num_threads()))  # torch counts no siblings
     device, dtype = _device(settings), getattr(torch, settings.dtype)
     folder = prepared_folder(config.model)
     card = load_card(config.model)
@@ -43,7 +44,7 @@ def assemble(config: Config) -> Assembled:
         settings,
         token_bytes=bytes_per_token(model.shape, dtype),
         weight_bytes=model.weight_bytes,
-        available_bytes=available_bytes(device),
+        available_bytes=available_bytes(device) // (settings.replicas if device.type == "cpu" else 1),
         max_model_len=card.max_model_len,
         on_cpu=device.type == "cpu",
     )

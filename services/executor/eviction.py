@@ -2,6 +2,8 @@
 
 Knows nodes and their figures. Does not know whose leaves may be taken, nor how a leaf is taken.
 
+Between tenants only the time of the last use counts: how often, or with what priority, is for each to say of its own.
+
 A rank only rises while a node is idle or used: so the leaves lie in a heap by the rank that each had when it was put
 there, and a leaf that comes up with a higher one is put back. What a cheap use has left goes before everything else.
 """
@@ -54,12 +56,12 @@ class Leaves:
             self._queueings += 1
             heapq.heappush(self._heap, (self._policy(leaf), self._queueings, leaf))
 
-    def lowest(self) -> Rank | None:
-        """The rank of the leaf that goes first; None if there is no leaf."""
+    def first(self) -> Node | None:
+        """The leaf that goes first; None if there is no leaf."""
         while self._heap:
             queued_rank, _, node = self._heap[0]
             if node.is_idle_leaf and self._policy(node) == queued_rank:
-                return queued_rank
+                return node
             self._take()
             if node.is_idle_leaf:
                 self.add(node)
@@ -67,7 +69,7 @@ class Leaves:
 
     def pop(self) -> Node | None:
         """Take out the leaf that goes first."""
-        return None if self.lowest() is None else self._take()
+        return None if self.first() is None else self._take()
 
     def check_integrity(self, nodes: list[Node]) -> None:
         """Raises BrokenInvariant unless these nodes' idle leaves can all be evicted, in the right order."""

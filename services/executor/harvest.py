@@ -9,11 +9,11 @@ import heapq
 from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
-from services.executor.eviction import Rank
+from services.executor.eviction import Rank, least_recently_used
 from services.executor.nodes import Node
 from services.executor.quota import Account
 
-Order: TypeAlias = list[tuple[Rank, int, Account]]  # a heap: of each account, the leaf that goes first
+Order: TypeAlias = list[tuple[Rank, int, Account]]  # a heap: of each account, the leaf that goes first, by its age
 
 
 def harvest(
@@ -42,6 +42,6 @@ def harvest(
 
 
 def _line_up(order: Order, number: int, account: Account, limit: int) -> None:
-    rank = account.leaves.lowest() if limit else None
-    if rank is not None:
-        heapq.heappush(order, (rank, number, account))
+    leaf = account.leaves.first() if limit else None
+    if leaf is not None:
+        heapq.heappush(order, (least_recently_used(leaf), number, account))

@@ -46,7 +46,7 @@ class Lane:
         if admit.sampling.prompt_logprobs_from == 0:
             self._scores.append(None)  # nothing precedes the first token
         self.cached_tokens = 0  # found when the lane began
-        self.counted = False  # in the cache's hits and misses
+        self.counted = admit.has_run  # in the cache's hits and misses
         self.known = self.prompt_tokens + len(admit.resume_token_ids)
         self.computed = self.allocated = self.shared = 0
         self.node: Node | None = None
@@ -159,18 +159,19 @@ class Lane:
         self.cached_tokens = self.computed = self.allocated = self.shared = len(held.slots)
         self._slots[: self.shared] = held.slots
 
-    def grow(self, cache: RadixCache, tokens: int, tenant: str | None, *, ahead: int = 0) -> bool:
+    def grow(self, cache: RadixCache, tokens: int, *, ahead: int = 0, is_alone: bool = False) -> bool:
         """Take room for `tokens` more; False, with nothing changed, if there is none.
 
         Args:
-            tenant: whom the others' quotas hold back; None if quotas do not count.
             ahead: how much output to expect, when it comes to a good place for all of it.
+            is_alone: no other request holds anything.
         """
         missing = self._pages_down(self.computed + tokens + self._page_size - 1) - self.allocated
         if missing <= 0:
             return True
         outlook = max(self.known - self.computed - tokens, 0) + min(self._left_tokens, ahead)
-        taken = cache.allocate(missing, self._last_slot, tenant, self._pages_down(outlook))
+        outlook = self._pages_down(outlook)
+        taken = cache.allocate(missing, self._last_slot, self.tenant, outlook, is_alone=is_alone)
         if taken is None:
             return False
         self._slots[self.allocated : self.allocated + missing] = taken

@@ -1,11 +1,10 @@
-"""What this process may use of the machine: memory and cores, as far as the container it runs in allows.
+"""How much memory this process may use of a device, as far as the container it runs in allows.
 
-Knows devices, /proc and control groups. Does not know what the memory or the cores are for.
+Knows devices, /proc and control groups. Does not know what the memory is for.
 """
 
 from __future__ import annotations
 
-import math
 import os
 from pathlib import Path
 
@@ -20,12 +19,6 @@ def available_bytes(device: torch.device, cgroup: Path = CGROUP) -> int:
     if device.type == "cuda":
         return torch.cuda.mem_get_info(device)[0]
     return min(_host_bytes(), _container_bytes(cgroup))
-
-
-def usable_cores(cgroup: Path = CGROUP) -> int:
-    """How many threads can really run at once; torch by itself counts the cores of the whole machine."""
-    allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else torch.get_num_threads()
-    return max(1, min(torch.get_num_threads(), allowed, math.ceil(_container_cores(cgroup))))
 
 
 def _host_bytes() -> int:
@@ -43,13 +36,5 @@ def _container_bytes(cgroup: Path) -> int:
         limit, used = (int((cgroup / name).read_text("ascii")) for name in ("memory.max", "memory.current"))
         statistics = dict(line.split() for line in (cgroup / "memory.stat").read_text("ascii").splitlines())
         return limit - used + int(statistics["inactive_file"])
-    except (OSError, ValueError):  # no control group, or "max"
-        return NO_LIMIT
-
-
-def _container_cores(cgroup: Path) -> float:
-    try:
-        quota, period = (cgroup / "cpu.max").read_text("ascii").split()
-        return int(quota) / int(period)
     except (OSError, ValueError):  # no control group, or "max"
         return NO_LIMIT

@@ -29,8 +29,8 @@ from services.executor.tree_log import TreeLog
 from shared import wire
 from shared.config import EvictionPolicy
 
-# What goes for the sake of a better place only: of what nobody reuses, so many times what is wanted; of the rest, so
-# small a part of the pool.
+# What goes for the sake of a better place only: of what nobody reuses, so many times what is wanted; of the rest, no
+# more than leaves so small a part of the pool free.
 CHEAP_FACTOR = 4
 DEAR_PARTS = 32
 
@@ -131,7 +131,13 @@ class RadixCache:
         node.sealed = True
 
     def allocate(
-        self, tokens: int, after: int | None = None, tenant: str | None = None, ahead: int = 0
+        self,
+        tokens: int,
+        after: int | None = None,
+        tenant: str | None = None,
+        ahead: int = 0,
+        *,
+        is_alone: bool = False,
     ) -> Slots | None:
         """Slots of whole pages for new tokens, evicting as needed; None, and nothing happens, if there is no room.
 
@@ -139,17 +145,20 @@ class RadixCache:
             after: the slot that the new ones continue; None if they continue nothing.
             tenant: whose tokens they are: what the others' quotas protect stays. None: quotas do not count.
             ahead: how many more will follow soon, whole pages: room for them in the same place is worth evicting for.
+            is_alone: if there is no room otherwise, the others' quotas do not count.
         """
         if self._slots.room_behind(after) < tokens:
-            if tokens > self._slots.free_tokens + sum(self._limits(tenant).values()):
+            if tokens > self._slots.free_tokens + sum(self._limits(tenant if not is_alone else None).values()):
                 return None
             self._evict(tokens - self._slots.unclaimed_tokens, tenant)
+            self._evict(tokens - self._slots.free_tokens, None)
             self._make_run(tokens + ahead, tenant)
         return self._slots.allocate(tokens, after, ahead)
 
     def _make_run(self, tokens: int, tenant: str | None) -> None:
         """Evict until there is a free run of so many slots; but little for its sake of what may be used again."""
-        cheap_tokens, dear_tokens = CHEAP_FACTOR * tokens, self._slots.capacity_tokens // DEAR_PARTS
+        cheap_tokens = CHEAP_FACTOR * tokens
+        dear_tokens = self._slots.capacity_tokens // DEAR_PARTS - self._slots.free_tokens
         while (missing := tokens - self._slots.longest_run) > 0:
             cheap = self._evict(min(tokens, cheap_tokens), tenant, below=DEAR)
             dear = 0 if cheap else self._evict(self._pages_down(min(missing, dear_tokens)), tenant)

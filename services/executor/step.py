@@ -218,19 +218,14 @@ class StepRunner:
     def _take_chunk(self, lane: Lane, tokens: int) -> Chunk | None:
         """Slots for the lane's next tokens. None if there is no room: then the lane is as it was before the step."""
         count = min(tokens, lane.known - lane.computed)
-        if self._grow(lane, count):
+        is_alone = len(self._holding) == 1
+        if lane.grow(self._cache, count, ahead=self._ahead_tokens, is_alone=is_alone):
             self._count(lane)
             return Chunk(lane, lane.computed, lane.computed + count)
         if lane.is_fresh:
             self._let_go(lane)
         self._report(lane, msgspec.structs.replace(self._outcome(lane), declined=True))
         return None
-
-    def _grow(self, lane: Lane, tokens: int) -> bool:
-        """Within the others' quotas; but they never block a request that is alone."""
-        if lane.grow(self._cache, tokens, lane.tenant, ahead=self._ahead_tokens):
-            return True
-        return len(self._holding) == 1 and lane.grow(self._cache, tokens, None)
 
     def _count(self, lane: Lane) -> None:
         """Each request once: what of its prompt was cached when it first ran."""

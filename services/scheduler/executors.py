@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from itertools import chain
-from typing import Any
+from typing import Any, NamedTuple
 
 from services.scheduler.budget import CostModel, Work
 from services.scheduler.fair_shares import FairShares
@@ -30,6 +30,13 @@ RECENT_STEPS = 2048  # whose times are shown
 PATIENCE_STEPS = 4  # full ones, for which a promise may make no progress
 
 
+class Discount(NamedTuple):
+    """Part of a prompt for which nothing is reserved, because this lane has it pinned."""
+
+    lane: Lane
+    tokens: int
+
+
 @dataclass(frozen=True, slots=True)
 class Flight:
     """A plan under way."""
@@ -37,6 +44,7 @@ class Flight:
     seq: int
     lanes: tuple[Lane, ...]  # with a slice in it
     reserved_tokens: int
+    discounts: tuple[Discount, ...]  # not granted any more once their lane is over: then nobody pins it for sure
     relieves: bool  # it gives room back
     sent_s: float
 
@@ -132,6 +140,7 @@ class Executor:
     @property
     def room_tokens(self) -> int:
         reserved = sum(flight.reserved_tokens for flight in self.flights)
+        reserved += sum(tokens for flight in self.flights for lane, tokens in flight.discounts if lane.ended)
         return self.capacity_tokens - self.capacity.pinned_tokens - reserved
 
     @property
@@ -142,14 +151,17 @@ class Executor:
         """Whether the request could be finished here, if it were alone."""
         return request.most_tokens <= self.request_tokens
 
-    def pinned_prefix(self, request: Request) -> int:
-        """How much of what the cache holds for the request is pinned anyway, by a running one."""
-        pinned = (
-            min(common_tokens(request.tokens[: request.hint_tokens], lane.request.tokens), lane.computed_tokens)
-            for lane in self.running()
-            if lane.settled and lane.request.namespace == request.namespace
-        )
-        return pages_down(max(pinned, default=0), self.info.page_size)
+    def pinned_prefix(self, request: Request) -> Discount | None:
+        """The most of what the cache holds for the request that is pinned anyway, by a running one."""
+        best = None
+        for lane in self.running():
+            if lane.settled and lane.request.namespace == request.namespace:
+                common = common_tokens(request.tokens[: request.hint_tokens], lane.request.tokens)
+                shared = min(common, lane.computed_tokens, lane.request.prompt_tokens)  # output may not be shared yet
+                tokens = pages_down(shared, self.info.page_size)
+                if tokens and (best is None or tokens > best.tokens):
+                    best = Discount(lane, tokens)
+        return best
 
     def protected_from(self, tenant: str) -> int:
         """Cached tokens that this tenant's requests cannot have, unless one of them is alone."""

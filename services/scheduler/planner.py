@@ -5,11 +5,12 @@ Decides by the view of the executor and by the time of the last tick. Sends noth
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 from services.scheduler import policy
 from services.scheduler.budget import LEAST_CHUNK_TOKENS, SURE_CHUNK_TOKENS, StepBudget
-from services.scheduler.executors import Executor, Flight
+from services.scheduler.executors import Discount, Executor, Flight
 from services.scheduler.fair_shares import FairShares
 from services.scheduler.lane import Lane, pages_up
 from services.scheduler.promises import Prospect
@@ -20,8 +21,7 @@ from shared.config import SchedulerConfig
 
 EXPRESS_FACTOR = 4  # who has so many times fewer prompt tokens left than another one does not wait for that one,
 EXPRESS_SHARE = 0.5  # but goes on beside it, in at most this share of each step
-EXPRESS_LOOK = 32  # of those that wait, so many are looked at for such a one
-HELD_IN_PLAN = 256  # requests held back at once, so that no plan takes long to make
+MOST_PASSED = 32  # of those that wait, so many are looked at for one that may start out of turn
 PATIENCE_PLANS = 4  # prompts that decodes have crowded out of so many plans go before them, for a little
 
 
@@ -42,6 +42,7 @@ class Draft:
         self._lanes: list[Lane] = []
         self._slices: list[wire.Slice] = []
         self._reserved_tokens = 0
+        self._discounts: list[Discount] = []
         self._serves_prompts = False
         self._crowds_out = False
 
@@ -91,11 +92,13 @@ class Draft:
     def chunk(self, lane: Lane, num_tokens: int) -> None:
         self._prompt_slice(lane, num_tokens, lane.growth_tokens(num_tokens))
 
-    def start(self, request: Request, found_tokens: int, num_tokens: int, reserved_tokens: int) -> Lane:
+    def start(self, request: Request, found_tokens: int, num_tokens: int, reservation: Reservation) -> Lane:
         lane = self.executor.admit(request, found_tokens)
         self._running += 1
         self._admits.append(request.admit(lane.number))
-        self._prompt_slice(lane, num_tokens, reserved_tokens)
+        if reservation.discount is not None:
+            self._discounts.append(reservation.discount)
+        self._prompt_slice(lane, num_tokens, reservation.tokens)
         return lane
 
     def finish(self) -> wire.StepPlan | None:
@@ -105,7 +108,8 @@ class Draft:
         crowded = self._crowds_out and not self._serves_prompts
         self.executor.crowded_plans = self.executor.crowded_plans + 1 if crowded else 0
         seq, relieves = self.executor.next_seq, bool(self.releases)
-        self.executor.depart(Flight(seq, tuple(self._lanes), self._reserved_tokens, relieves, self.now_s))
+        lanes, discounts = tuple(self._lanes), tuple(self._discounts)
+        self.executor.depart(Flight(seq, lanes, self._reserved_tokens, discounts, relieves, self.now_s))
         return wire.StepPlan(seq, tuple(self._admits), tuple(self._slices), release=tuple(self.releases))
 
     def _prompt_slice(self, lane: Lane, num_tokens: int, reserved_tokens: int) -> None:
@@ -147,23 +151,27 @@ class Planner:
         return draft.finish()
 
     def _serve_prompts(self, draft: Draft, *, admitting: bool, most_tokens: int) -> None:
-        """Those that run go on before others start; but nobody waits for somebody else's long prompt."""
-        longest = max((lane.remaining_tokens() for lane in draft.unserved()), default=0)
-        express_tokens = longest // EXPRESS_FACTOR
+        """Those that run go on before others start, unless outranked; but nobody waits for another's long prompt."""
+        prompts = [lane for lane in draft.unserved() if lane.remaining_tokens() > 1]
+        if admitting and any(_is_outranked(draft.executor, lane) for lane in prompts):
+            most_tokens = self._start(draft, most_tokens, lambda request, _: _outranks(request, prompts))
+        express_tokens = max((lane.remaining_tokens() for lane in prompts), default=0) // EXPRESS_FACTOR
         if express_tokens:
             with draft.budget.part(EXPRESS_SHARE):
                 most_tokens = _continue_prompts(draft, most_tokens, express_tokens)
                 if admitting:
-                    most_tokens = self._start(draft, most_tokens, express_tokens)
+                    most_tokens = self._start(draft, most_tokens, lambda _, uncached: uncached <= express_tokens)
         most_tokens = _continue_prompts(draft, most_tokens)
         if admitting:
             self._start(draft, most_tokens)
 
-    def _start(self, draft: Draft, most_tokens: int, longest: int | None = None) -> int:
+    def _start(
+        self, draft: Draft, most_tokens: int, may_start: Callable[[Request, int], bool] = lambda _, uncached: True
+    ) -> int:
         """Start those whose turn it is, in order, until one does not fit: nobody is overtaken for being large.
 
         Args:
-            longest: only those that have no more prompt tokens to compute, among the first few.
+            may_start: whether a request with so many tokens to compute may; only the first few are asked about.
 
         Returns:
             What is left of most_tokens.
@@ -172,17 +180,14 @@ class Planner:
         if not draft.takes_more() or not draft.time_for(min(most_tokens, LEAST_CHUNK_TOKENS), 0):
             return most_tokens
         outlook_tokens = sum(lane.outlook_tokens() for lane in executor.running())
-        passed = held = 0
+        passed: list[Request] = []
         for request in executor.waiting.candidates(draft.now_s):
             prospect = executor.prospect(request, draft.now_s)
-            if longest is not None and request.known_tokens - prospect.found_tokens > longest:
-                passed += 1
-                if passed == EXPRESS_LOOK or self._is_due(request, draft.now_s):
-                    break
-            elif prospect.promise is not None:
+            if prospect.promise is not None:
                 executor.hold_back(request, prospect.promise)
-                held += 1
-                if held == HELD_IN_PLAN:
+            elif _passes(request, passed) or not may_start(request, request.known_tokens - prospect.found_tokens):
+                passed.append(request)
+                if len(passed) == MOST_PASSED or self._is_due(request, draft.now_s):
                     break
             else:
                 lane = _try_start(draft, request, prospect, most_tokens, outlook_tokens)
@@ -197,6 +202,17 @@ class Planner:
     def _is_due(self, request: Request, now_s: float) -> bool:
         """It has waited so long that no other may pass it."""
         return now_s - request.arrived_s >= self._config.max_wait_s
+
+
+def _outranks(request: Request, lanes: Sequence[Lane]) -> bool:
+    """Whether it goes before all of these that are its tenant's, and there is one."""
+    own = [lane.priority for lane in lanes if lane.request.tenant == request.tenant]
+    return bool(own) and request.priority > max(own)
+
+
+def _passes(request: Request, passed: Sequence[Request]) -> bool:
+    """Whether it would get ahead of one of its tenant that has a higher priority."""
+    return any(one.tenant == request.tenant and one.priority > request.priority for one in passed)
 
 
 def _try_start(
@@ -218,7 +234,7 @@ def _make_place(draft: Draft) -> None:
         return
     lower = [lane for lane in executor.running() if _is_outranked(executor, lane)]
     request = next(executor.waiting.candidates(draft.now_s), None) if lower else None
-    if request is None or _fits_now(draft, request):
+    if request is None or executor.prospect(request, draft.now_s).promise or _fits_now(draft, request):
         return
     juniors = [lane for lane in lower if lane.request.tenant == request.tenant and lane.priority < request.priority]
     if juniors:
@@ -286,7 +302,12 @@ def _continue_prompts(draft: Draft, most_tokens: int, longest: int | None = None
     return most_tokens
 
 
-def _reservation(draft: Draft, request: Request, outlook_tokens: int) -> int | None:
+class Reservation(NamedTuple):
+    tokens: int
+    discount: Discount | None = None
+
+
+def _reservation(draft: Draft, request: Request, outlook_tokens: int) -> Reservation | None:
     """The room to reserve for its first slice; None if it should not start yet.
 
     The most that a first slice can pin is all that is known of the request, less what another one has pinned for sure.
@@ -300,6 +321,8 @@ def _reservation(draft: Draft, request: Request, outlook_tokens: int) -> int | N
     grown = pages_up(request.likely_tokens, page_size)
     spare = outlook_tokens + grown - known if executor.running_requests else 0
     if known + spare <= room_tokens:
-        return known
-    known -= executor.pinned_prefix(request)
-    return known if known + spare <= room_tokens else None
+        return Reservation(known)
+    discount = executor.pinned_prefix(request)
+    if discount is None or known - discount.tokens + spare > room_tokens:
+        return None
+    return Reservation(known - discount.tokens, discount)

@@ -27,7 +27,7 @@ class Request:
     max_new_tokens: int  # as asked for, or less: what the executors have room for
     tenant: str = field(init=False)
     prompt_tokens: int = field(init=False)
-    tokens: Tokens = field(init=False)  # all that was known of it when it began to wait
+    tokens: Tokens = field(init=False)  # known when it began to wait; all but the last may come from a cache
     hint_tokens: int = 0  # while it waits: how many of these its executor's cache holds
     generated: list[int] = field(default_factory=list)  # by this attempt, behind the resumed ones
     cached_tokens: int | None = None  # found in the cache by the first slice of this attempt
@@ -41,7 +41,7 @@ class Request:
     def __post_init__(self) -> None:
         self.tenant = tenant_of(self.submit.namespace)
         self.prompt_tokens = len(self.submit.prompt_token_ids)
-        self.tokens = as_tokens(self.submit.prompt_token_ids + self.submit.resume_token_ids)
+        self.tokens = self._matchable()
 
     @property
     def key(self) -> Key:
@@ -89,7 +89,13 @@ class Request:
     def give_way(self) -> None:
         """Leave the lane, to wait again with what is known by now."""
         self.leave_lane()
-        self.tokens = as_tokens((*self.submit.prompt_token_ids, *self.submit.resume_token_ids, *self.generated))
+        self.tokens = self._matchable()
+
+    def _matchable(self) -> Tokens:
+        """All that is known; but log-probabilities of the prompt have to be computed from the first one on."""
+        submit = self.submit
+        tokens = as_tokens((*submit.prompt_token_ids, *submit.resume_token_ids, *self.generated))
+        return tokens[: submit.sampling.prompt_logprobs_from]
 
     def admit(self, lane: int) -> wire.Admit:
         """For an executor that does not know it: all that is known of it."""
@@ -104,6 +110,7 @@ class Request:
             submit.constraint,
             submit.namespace,
             submit.priority,
+            self.cached_tokens is not None or submit.attempt > 1,
         )
 
     def open(self) -> wire.Open:

@@ -205,20 +205,18 @@ class Requests:
             return
         busiest = max(others, key=lambda executor: executor.load)
         if self._gives_to(busiest, idle):
-            fitting = [request for request in busiest.waiting if idle.fits(request)]
-            least = min(fitting, key=lambda request: (request.hint_tokens, request.order), default=None)
-            if least is not None:
+            least = busiest.waiting.least_wanted()
+            if least is not None and idle.fits(least):
                 busiest.dequeue(least)
                 idle.enqueue(least)
 
     def _gives_to(self, busiest: Executor, idle: Executor) -> bool:
         if self._balance.is_overloaded(busiest.load, idle.load):
             return True
-        oldest_s = min(request.arrived_s for request in busiest.waiting)
-        return not idle.load and self._now_s - oldest_s > TAKE_OVER_S
+        return not idle.load and self._now_s - busiest.waiting.oldest_s() > TAKE_OVER_S
 
     def _route(self, request: Request) -> None:
-        """To the executor with the longest prefix, unless it is overloaded."""
+        """To the executor where most of it is known, weighed against the load there."""
         options = [
             routing.Option(executor, executor.load, self._known_tokens(executor, request))
             for executor in self._executors.values()

@@ -1,4 +1,4 @@
-"""Which executor a request goes to: where most of its prompt is known, unless that one is overloaded.
+"""Which executor a request goes to: where most of its prompt is known, weighed against the load there.
 
 Knows loads, and by hashes what has been sent where. Does not know executors, requests or trees.
 """

@@ -112,27 +112,43 @@ class WaitingQueue:
 
         What was given may be removed, and shares may be charged, before the next is asked for. No more may change.
         """
-        self._settle()
+        if len(self._tenants) > 1:
+            self._settle()
         others = self._heads(now_s)
         other = next(others, None)
         heads: list[Head] = []  # a heap: of tenants of which one was given
         spent: list[Head] = []  # of those that may not start one now
+        is_open = False  # to those as well: all others were given, and have not taken it
         while heads or spent or other is not None:
             if other is not None and (not heads or other < heads[0]):
                 head, other = other, next(others, None)
             elif heads:
                 head = heapq.heappop(heads)
             else:
-                self._shares.eligible([head.tenant for head in spent])
+                is_open = self._has_creditor()
+                if not is_open:
+                    self._shares.eligible([head.tenant for head in spent])
                 heads, spent = sorted(spent), []
                 continue
-            if self._shares.balance(head.tenant) <= 0:
+            if self._shares.balance(head.tenant) <= 0 and not is_open:
                 spent.append(head)
                 continue
             yield next(head.rest)
             following = self._following(head, now_s)
             if following is not None:
                 heapq.heappush(heads, following)
+
+    def least_wanted(self) -> Request | None:
+        """One that would be among the last to start; None if nobody waits."""
+        for lines in self._tenants.values():
+            *_, last = lines
+            request: Request = last.preferred.peekitem(-1)[1]
+            return request
+        return None
+
+    def oldest_s(self) -> float:
+        """When the first of those that wait in front of their tenants' others arrived."""
+        return min((arrived_s for _, arrived_s, _ in self._ages), default=0.0)
 
     # --- between tenants ---------------------------------------------------------------------------------------------
 
@@ -155,6 +171,10 @@ class WaitingQueue:
         is_overdue = self._is_overdue(request.arrived_s, now_s)
         key = (0, request.order) if is_overdue else (1, *self._policy.key(request))
         return Head(key, head.tenant, chain((request,), head.rest))
+
+    def _has_creditor(self) -> bool:
+        """Whether a tenant that may start one still has somebody waiting."""
+        return any(self._shares.balance(tenant) > 0 for tenant in self._tenants)
 
     def _note(self, lines: Lines) -> None:
         """Where the tenant stands among the tenants now."""
@@ -180,6 +200,7 @@ class WaitingQueue:
                     yield request
 
     def _preferred(self, tenant: str, line: Line) -> Iterator[Request]:
+        self._settle()
         if self._index is None or not self._policy.depth_first:
             yield from in_order(line.preferred)
             return

@@ -21,16 +21,11 @@ CONFLICTS = [
         "executor.mem_fraction_static (--mem-fraction-static)",
     ),
     ({"executor.max_total_tokens": 15, "executor.page_size": 16}, "(--page-size) 16", "(--max-total-tokens) 15"),
-    ({"scheduler.max_step_tokens": 15, "executor.page_size": 16}, "(--chunked-prefill-size) 15", "(--page-size) 16"),
-    (
-        {"scheduler.max_running_requests": 257},
-        "scheduler.max_running_requests (--max-running-requests) 257",
-        "executor.max_batch (--set executor.max_batch=N) 256",
-    ),
     ({"executor.replicas": 2, "executor.device": "cuda:0"}, "executor.replicas (--executors) 2", "--max-total-tokens"),
     ({"gateway.sglang_metrics": True, "gateway.enable_metrics": False}, "--sglang-metrics", "--disable-metrics"),
     ({"gateway.show_cached_text": True, "gateway.api_keys": ["k"]}, "--show-cached-text", "--admin-api-key"),
     ({"gateway.show_cached_text": True, "gateway.api_keys_file": "f"}, "--show-cached-text", "gateway.admin_key"),
+    ({"gateway.show_cached_text": True, "gateway.host": "0.0.0.0"}, "--show-cached-text", "gateway.host"),
 ]
 
 ALLOWED = [
@@ -38,10 +33,12 @@ ALLOWED = [
     NO_CACHE | {"scheduler.policy": "fcfs", "executor.adaptive_cache": False},
     NO_CACHE | {"scheduler.policy": "lof"},
     NO_CACHE | {"scheduler.policy": "priority"},
-    {"executor.max_total_tokens": 16, "executor.page_size": 16, "scheduler.max_step_tokens": 16},
-    {"scheduler.max_running_requests": 256},
+    {"executor.max_total_tokens": 16, "executor.page_size": 16, "scheduler.max_step_tokens": 4},
+    {"executor.max_batch": 32},
+    {"executor.page_size": 1024},
     {"executor.replicas": 2},
     {"executor.replicas": 2, "executor.device": "cuda", "executor.max_total_tokens": 1000},
+    {"executor.replicas": 2, "executor.device": "cuda", "executor.mem_fraction_static": 0.4},
     {"gateway.show_cached_text": True},
     {"gateway.show_cached_text": True, "gateway.api_keys": ["k"], "gateway.admin_key": "a"},
     {"gateway.sglang_metrics": True},

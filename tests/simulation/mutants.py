@@ -34,7 +34,7 @@ def a_start_reserves_only_what_it_computes(patch):
     honest = planner.Draft.start
 
     def start(self, request, found, tokens, reserved):
-        return honest(self, request, found, tokens, tokens)
+        return honest(self, request, found, tokens, planner.Reservation(tokens))
 
     patch.setattr(planner.Draft, "start", start)
 

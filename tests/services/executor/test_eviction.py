@@ -46,9 +46,9 @@ def test_a_node_that_is_no_idle_leaf_is_passed_over() -> None:
         leaves.add(node)
     pinned.pins = 1
     parent.children[b""] = leaf("child")
-    assert leaves.lowest() == (True, 0, 2)
+    assert leaves.first() is free
     assert leaves.pop() is free
-    assert leaves.pop() is leaves.lowest() is None
+    assert leaves.pop() is leaves.first() is None
     assert not pinned.queued
 
 

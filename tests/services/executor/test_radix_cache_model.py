@@ -129,12 +129,21 @@ class CacheMachine(RuleBasedStateMachine):
         worth = {"lru": 0, "lfu": page.hits, "priority": page.priority}[self.policy]
         return not page.is_cheap, worth, page.last_used
 
+    def age(self, prefix: Prefix) -> tuple[bool, int]:
+        """All that counts between tenants."""
+        return not self.model[prefix].is_cheap, self.model[prefix].last_used
+
     def evict(self, tokens: int, limits: dict[str, int]) -> None:
         pinned = self.pinned()
         for _ in range(tokens // self.page_size):
             parents = {(namespace, tokens[: -self.page_size]) for namespace, tokens in self.model}
             idle = [prefix for prefix in self.model if prefix not in pinned and prefix not in parents]
-            chosen = min((prefix for prefix in idle if limits[tenant_of(prefix[0])]), key=self.rank)
+            firsts = [
+                min((prefix for prefix in idle if tenant_of(prefix[0]) == owner), key=self.rank)
+                for owner, limit in limits.items()
+                if limit
+            ]
+            chosen = min(firsts, key=self.age)
             limits[tenant_of(chosen[0])] -= self.page_size
             del self.model[chosen]
 
@@ -219,7 +228,7 @@ class CacheMachine(RuleBasedStateMachine):
         total = len(request.tokens) + len(tokens)
         missing = -(-total // self.page_size) * self.page_size - request.shared - len(request.private)
         after = int(request.private[-1]) if len(request.private) else None
-        slots = self.allocate(missing, None if is_lone else tenant_of(request.namespace), after)
+        slots = self.allocate(missing, tenant_of(request.namespace), after, is_alone=is_lone)
         if slots is None:
             return False
         request.tokens += tuple(tokens)
@@ -235,19 +244,24 @@ class CacheMachine(RuleBasedStateMachine):
         self.cache.unpin(request.node)
         self.cache.free(request.private)
 
-    def allocate(self, tokens: int, tenant: str | None, after: int | None = None) -> Slots | None:
+    def allocate(
+        self, tokens: int, tenant: str | None, after: int | None = None, *, is_alone: bool = False
+    ) -> Slots | None:
         free, limits = self.free_tokens(), self.limits(tenant)
+        most = sum(self.limits(None if is_alone else tenant).values())
         claimed = self.pool.free_tokens - self.pool.unclaimed_tokens
         before, ahead = self.cache.evicted_tokens, self.ahead * self.page_size
-        slots = self.cache.allocate(tokens, after, tenant, ahead)
-        assert (slots is None) == (tokens > free + sum(limits.values()))
+        slots = self.cache.allocate(tokens, after, tenant, ahead, is_alone=is_alone)
+        assert (slots is None) == (tokens > free + most)
         evicted = self.cache.evicted_tokens - before
         if slots is None:
             assert not evicted
             return None
         spare = CHEAP_FACTOR * (tokens + ahead) + self.capacity // DEAR_PARTS
         assert tokens - free <= evicted <= max(tokens - free, 0) + claimed + spare
-        self.evict(evicted, limits)
+        within = min(evicted, sum(limits.values()))
+        self.evict(within, limits)
+        self.evict(evicted - within, self.limits(None))
         return slots
 
     def hand_over(self, request: Request) -> None:

@@ -3,6 +3,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -397,6 +398,15 @@ def test_a_lone_request_takes_what_is_its_own_before_what_is_others() -> None:
     scheduler.run(tokens(70, start=1), namespace="b")
     scheduler.run(tokens(70, start=2), namespace="b")
     assert scheduler.run(tokens(20), namespace="a").cached_tokens == 19
+
+
+def test_a_request_that_has_run_before_is_not_counted_again() -> None:
+    scheduler = Scheduler()
+    scheduler.run(tokens(20))
+    scheduler.step(admits=(msgspec.structs.replace(admit(0, tokens(20), 2), has_run=True),))
+    assert scheduler.slice(_0=20)[0].cached_tokens == 19
+    counters = scheduler.runner.counters()
+    assert (counters.hit_tokens, counters.miss_tokens) == (0, 20)
 
 
 def test_nodes_have_the_highest_priority_of_their_requests() -> None:

@@ -247,6 +247,34 @@ def test_a_higher_priority_takes_the_room_of_a_lower_one():
     assert ends == ["high", "low"]
 
 
+def test_who_gave_way_does_not_come_back_by_the_express_pass():
+    hub = Hub(max_running_requests=2, max_step_tokens=20).join_all(capacity_tokens=4000)
+    hub.hear("tokenizer", submit("long", prompt=plain_prompt(max_new_tokens=4, length=2000)))
+    hub.hear("tokenizer", submit("junior", prompt=range(7000, 7010), max_new_tokens=30))
+    for _ in range(4):
+        hub.step()
+    assert hub.core.progress().running == 2
+    hub.hear("tokenizer", submit("high", prompt=range(8000, 8600), max_new_tokens=1, priority=5))
+    for _ in range(20):
+        hub.step()
+    made = plans(hub)
+    admits = Counter(admit.request_id for plan in made for admit in plan.admits)
+    assert admits == {"long": 1, "junior": 1, "high": 1}
+    assert slices(made[-1]) == {1: 20}, "a higher priority does not wait for the prompt of a lower one"
+
+
+def test_nobody_gives_way_to_one_that_waits_for_a_promise():
+    hub = Hub(max_running_requests=2, max_step_tokens=20).join_all(capacity_tokens=4000)
+    long = plain_prompt(max_new_tokens=4, length=400)
+    hub.hear("tokenizer", submit("long", prompt=long))
+    hub.hear("tokenizer", submit("junior", prompt=range(7000, 7010), max_new_tokens=30))
+    for _ in range(4):
+        hub.step()
+    hub.hear("tokenizer", submit("high", prompt=(*long[:350], 1, 2, 3), max_new_tokens=1, priority=5))
+    hub.step()
+    assert {lane.request.submit.request_id for lane in hub.core.executors[EXECUTOR].running()} == {"long", "junior"}
+
+
 def test_who_has_waited_for_the_bound_is_not_passed_by_a_cached_prefix_nor_by_a_short_prompt():
     hub = Hub(policy="lpm", max_running_requests=1, max_wait_s=5.0).join_all()
     hub.hear("tokenizer", submit("warm", prompt=LONG, max_new_tokens=1))
@@ -289,6 +317,20 @@ def test_when_outputs_outgrow_the_room_the_newest_of_the_lowest_priority_gives_w
         assert mine[-1].finish_reason == "length"
         assert sum(len(update.token_ids) for update in mine) == 40
         assert len({update.counts for update in mine}) == 1, "what was cached counts when it first runs"
+
+
+def test_a_prefix_that_was_pinned_by_one_that_has_ended_is_room_that_another_needs():
+    hub = Hub().join_all(capacity_tokens=100)
+    for name, tail in (("a", 1), ("b", 2)):
+        hub.hear("tokenizer", submit(name, prompt=(*LONG, tail), max_new_tokens=9))
+    view = hub.core.executors[EXECUTOR]
+    while not any(flight.discounts for flight in view.flights):
+        hub.step()
+    (discount,) = (discount for flight in view.flights for discount in flight.discounts)
+    before = view.room_tokens
+    discount.lane.ended = True
+    assert view.room_tokens == before - discount.tokens == before - len(LONG)
+    discount.lane.ended = False
 
 
 def test_a_request_as_large_as_the_pool_is_finished():
@@ -359,6 +401,6 @@ def test_an_idle_executor_takes_what_waits_at_another():
     hub.join_executor("executor-2")
     assert starts(hub, "executor-2") == []
     hub.tick(TAKE_OVER_S + 0.1)
-    assert starts(hub, "executor-2") == ["r1"]
+    assert starts(hub, "executor-2") == ["r2"]
     hub.run()
     assert len([update for update in hub.updates(DETOKENIZER) if update.finish_reason == "length"]) == 3

@@ -19,15 +19,19 @@ import uuid
 from cache.author import Desk
 from cache.deployment import Deployment, deployed
 from cache.independent import no_sharing
+from cache.program import Program
 from cache.runner import Runner, connect
 from cache.summary import summarise
 from cache.tokens import encoder
 
+WARM_UP_SCALE = 0.75  # of the workload: so much, that the server has seen that nothing is reused
+PROMPTS = 100  # a round has fewer
 
-async def cpu_ms_per_token(deployment: Deployment, desk: Desk, scale: float, namespace: str) -> float:
+
+async def cpu_ms_per_token(deployment: Deployment, programs: list[Program], namespace: str) -> float:
     async with connect(deployment.url) as client:
         before_s = deployment.cpu_s()
-        records = await Runner(client, "no_sharing", namespace).play_all(no_sharing(desk, scale), concurrency=8)
+        records = await Runner(client, "no_sharing", namespace).play_all(programs, concurrency=8)
         spent_s = deployment.cpu_s() - before_s
     summary = summarise(records)
     assert summary.reused_tokens == 0, f"{summary.reused_tokens} tokens were shared"
@@ -38,13 +42,15 @@ def measure(arguments: argparse.Namespace, sides: dict[str, Deployment]) -> dict
     encode = encoder(arguments.model_path)
     run_id = uuid.uuid4().hex[:8]
     figures: dict[str, list[float]] = {name: [] for name in sides}
-    for number in range(-1, arguments.rounds):  # the first warms up
+    for number in range(arguments.rounds + 1):  # the first warms up
         desk = Desk(encode, arguments.seed + number)
+        scale = arguments.scale if number else WARM_UP_SCALE
         for name in sorted(sides, reverse=number % 2 == 0):
-            spent = asyncio.run(cpu_ms_per_token(sides[name], desk, arguments.scale, f"{run_id}-{number}"))
-            if number >= 0:
+            programs = no_sharing(desk, scale, first_id=1000 + PROMPTS * number)
+            spent = asyncio.run(cpu_ms_per_token(sides[name], programs, run_id))
+            if number:
                 figures[name].append(spent)
-                print(f"round {number + 1}, {name:13}: {spent:.3f} CPU ms per token", flush=True)
+                print(f"round {number}, {name:13}: {spent:.3f} CPU ms per token", flush=True)
     return figures
 
 

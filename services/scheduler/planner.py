@@ -6,11 +6,11 @@ Decides by the view of the executor and by the time of the last tick. Sends noth
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
 
 from services.scheduler import policy
 from services.scheduler.budget import LEAST_CHUNK_TOKENS, SURE_CHUNK_TOKENS, StepBudget
-from services.scheduler.executors import Discount, Executor, Flight
+from services.scheduler.draft import Draft, Reservation
+from services.scheduler.executors import Executor
 from services.scheduler.fair_shares import FairShares
 from services.scheduler.lane import Lane, pages_up
 from services.scheduler.promises import Prospect
@@ -23,107 +23,6 @@ EXPRESS_FACTOR = 4  # who has so many times fewer prompt tokens left than anothe
 EXPRESS_SHARE = 0.5  # but goes on beside it, in at most this share of each step
 MOST_PASSED = 32  # of those that wait, so many are looked at for one that may start out of turn
 PATIENCE_PLANS = 4  # prompts that decodes have crowded out of so many plans go before them, for a little
-
-
-class Draft:
-    """A plan under construction. What it slices is planned on the lanes, and charged to their tenants, at once."""
-
-    def __init__(self, executor: Executor, budget: StepBudget, shares: FairShares, now_s: float) -> None:
-        self.executor = executor
-        self.budget = budget
-        self.now_s = now_s
-        self.releases = list(executor.release_ended())
-        self.relieves_room = False  # so none starts in it
-        self._shares = shares
-        self._running = executor.running_requests
-        self._room_tokens = executor.room_tokens
-        self._protected_tokens: dict[str, int] = {}  # by tenant: from it
-        self._admits: list[wire.Admit] = []
-        self._lanes: list[Lane] = []
-        self._slices: list[wire.Slice] = []
-        self._reserved_tokens = 0
-        self._discounts: list[Discount] = []
-        self._serves_prompts = False
-        self._crowds_out = False
-
-    @property
-    def free_slices(self) -> int:
-        return self.executor.info.max_batch - len(self._slices)
-
-    def takes_more(self) -> bool:
-        """Whether there is a place for one more to start."""
-        executor = self.executor
-        has_place = self._running < executor.max_running and self.free_slices > 0
-        return has_place and not (executor.full or self.relieves_room)
-
-    def room_for(self, tenant: str, *, besides: int = 1) -> int:
-        """Tokens of room for this tenant's requests; what is others' by their quotas only for one that is alone.
-
-        Args:
-            besides: of those that run, the request itself: 0 if it has not started.
-        """
-        if self._running <= besides:
-            return self._room_tokens
-        if tenant not in self._protected_tokens:
-            self._protected_tokens[tenant] = self.executor.protected_from(tenant)
-        return self._room_tokens - self._protected_tokens[tenant]
-
-    def unserved(self) -> list[Lane]:
-        """Those that run and have no slice in this plan yet: the tenant with the best balance first, then by rank."""
-        seq = self.executor.next_seq
-        lanes = [lane for lane in self.executor.running() if lane.served_seq < seq and not lane.held]
-        return sorted(lanes, key=lambda lane: (-self._shares.balance(lane.request.tenant), policy.seniority(lane)))
-
-    def time_for(self, tokens: int, context: int) -> int:
-        """How many of a prompt's next tokens there is time for."""
-        chunk = self.budget.chunk(tokens, context)
-        self._crowds_out |= tokens > 0 and not chunk
-        return chunk
-
-    def give_way(self, lane: Lane) -> None:
-        self.executor.put_back(lane.request)
-        self.releases += self.executor.release_ended()
-        self._running -= 1
-
-    def decode(self, lane: Lane) -> None:
-        self.budget.spend_token(lane.context_tokens())
-        self._slice(lane, 1, lane.growth_tokens(1))
-
-    def chunk(self, lane: Lane, num_tokens: int) -> None:
-        self._prompt_slice(lane, num_tokens, lane.growth_tokens(num_tokens))
-
-    def start(self, request: Request, found_tokens: int, num_tokens: int, reservation: Reservation) -> Lane:
-        lane = self.executor.admit(request, found_tokens)
-        self._running += 1
-        self._admits.append(request.admit(lane.number))
-        if reservation.discount is not None:
-            self._discounts.append(reservation.discount)
-        self._prompt_slice(lane, num_tokens, reservation.tokens)
-        return lane
-
-    def finish(self) -> wire.StepPlan | None:
-        """The plan, on its way; None if there is nothing to do."""
-        if not (self._slices or self.releases):
-            return None
-        crowded = self._crowds_out and not self._serves_prompts
-        self.executor.crowded_plans = self.executor.crowded_plans + 1 if crowded else 0
-        seq, relieves = self.executor.next_seq, bool(self.releases)
-        lanes, discounts = tuple(self._lanes), tuple(self._discounts)
-        self.executor.depart(Flight(seq, lanes, self._reserved_tokens, discounts, relieves, self.now_s))
-        return wire.StepPlan(seq, tuple(self._admits), tuple(self._slices), release=tuple(self.releases))
-
-    def _prompt_slice(self, lane: Lane, num_tokens: int, reserved_tokens: int) -> None:
-        self.budget.spend_chunk(num_tokens, lane.context_tokens())
-        self._serves_prompts = True
-        self._slice(lane, num_tokens, reserved_tokens)
-
-    def _slice(self, lane: Lane, num_tokens: int, reserved_tokens: int) -> None:
-        self._shares.charge(lane.request.tenant, num_tokens)
-        lane.plan(self.executor.next_seq, num_tokens, self.now_s)
-        self._lanes.append(lane)
-        self._slices.append(wire.Slice(lane.number, num_tokens))
-        self._reserved_tokens += reserved_tokens
-        self._room_tokens -= reserved_tokens
 
 
 class Planner:
@@ -300,11 +199,6 @@ def _continue_prompts(draft: Draft, most_tokens: int, longest: int | None = None
                 draft.chunk(lane, chunk)
                 most_tokens -= chunk
     return most_tokens
-
-
-class Reservation(NamedTuple):
-    tokens: int
-    discount: Discount | None = None
 
 
 def _reservation(draft: Draft, request: Request, outlook_tokens: int) -> Reservation | None:

@@ -8,8 +8,9 @@ Knows which slots hold which of its tokens and who owns them. Does not compute, 
     owner:   [0 .. shared)                               the tree; pinned through `node`
                        [shared ..... allocated)          this lane alone
 
-`shared` is a multiple of the page size, and after each step as large as one can be: what is computed can be found by
-others at once; but a cheap lane's output is shared at its end. A lane that waits holds nothing (`node` is None).
+`shared` is a multiple of the page size. What is computed can be found by others at once: it is shared, or it is output
+that the tree has already, in a longer node. Only a cheap lane's output is shared at its end. A lane that waits holds
+nothing (`node` is None).
 """
 
 from __future__ import annotations
@@ -190,9 +191,9 @@ class Lane:
             self.share_all(cache)
 
     def share_all(self, cache: RadixCache) -> None:
-        """Share whatever fills whole pages."""
+        """Share whatever fills whole pages; output that the tree has already, in a longer node, stays private."""
         if self.shared < self._pages_down(self.computed):
-            self._share(cache, self._pages_down(self.computed))
+            self._share(cache, self._pages_down(self.computed), splits=self.computed <= self.prompt_tokens)
 
     def let_go(self, cache: RadixCache) -> None:
         """Give up all KV; what is shared stays cached."""
@@ -205,10 +206,10 @@ class Lane:
         self.node = None
         self.cached_tokens = self.computed = self.allocated = self.shared = 0
 
-    def _share(self, cache: RadixCache, end: int) -> None:
+    def _share(self, cache: RadixCache, end: int, *, splits: bool = True) -> None:
         assert self.node is not None
         part = slice(self.shared, end)
-        held = cache.extend(self.node, self._tokens[part], self._slots[part], self.use)
+        held = cache.extend(self.node, self._tokens[part], self._slots[part], self.use, splits=splits)
         self.node = held.node
         self._slots[self.shared : self.shared + len(held.slots)] = held.slots
         self.shared += len(held.slots)

@@ -106,22 +106,30 @@ class RadixCache:
             at = at.parent
         self._on_idle(node)
 
-    def extend(self, node: Node, tokens: Tokens, slots: Slots, use: Use = NORMAL) -> Held:
+    def extend(self, node: Node, tokens: Tokens, slots: Slots, use: Use = NORMAL, *, splits: bool = True) -> Held:
         """Hand over what was computed behind `node`, whole pages; the caller's pin moves from `node` to where they end.
 
         The given slots are the tree's from here on. Where it has the tokens already, they are freed, and the tree's own
-        slots (returned) stand for these tokens: somebody else computed the same at the same time.
+        slots (returned) stand for these tokens: somebody else computed the same before or at the same time.
+
+        Args:
+            splits: False if a node in which they all end is not worth a boundary: these last ones stay the caller's,
+                and fewer slots are returned than were given. So an answer that is given again leaves no trace.
         """
         end, known = node, 0
         kept = []
         while (child := end.children.get(self._key(tokens[known:]))) is not None:
             matched = self._common(child.tokens, tokens[known:])
-            end = child if matched == len(child.tokens) else self._split(child, matched)
+            if matched < len(child.tokens):
+                if not splits and known + matched == len(tokens):
+                    break
+                child = self._split(child, matched)
+            end = child
             known += matched
             kept.append(end.slots)
         self._slots.free(slots[:known])
         self._pin(end, node, use)
-        if known < len(tokens):
+        if known < len(tokens) and child is None:
             kept.append(slots[known:])
             end = self._append(end, tokens[known:], slots[known:], use)
         return Held(end, np.concatenate(kept) if kept else NO_SLOTS)
@@ -352,6 +360,6 @@ class RadixCache:
 class NoCache(RadixCache):
     """The switched-off cache: finds nothing and keeps nothing, so that every request computes its whole prompt."""
 
-    def extend(self, node: Node, tokens: Tokens, slots: Slots, use: Use = NORMAL) -> Held:
+    def extend(self, node: Node, tokens: Tokens, slots: Slots, use: Use = NORMAL, *, splits: bool = True) -> Held:
         """Takes nothing: the slots stay the caller's."""
         return Held(node, NO_SLOTS)

@@ -31,7 +31,7 @@ class CacheRoutes:
 
     def add_to(self, router: web.UrlDispatcher) -> None:
         router.add_get("/cache", self.cache)
-        router.add_get("/flush_cache", self.flush_cache)
+        router.add_get("/flush_cache", self.flush_cache, allow_head=False)
         router.add_post("/flush_cache", self.flush_cache)
 
     async def cache(self, request: web.Request) -> web.Response:

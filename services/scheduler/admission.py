@@ -27,6 +27,6 @@ def refusal(submit: wire.Submit, *, waiting: int, max_waiting: int, draining: bo
 def clamp(prompt_tokens: int, output_tokens: int, max_new_tokens: int, *, limit_tokens: int) -> int | wire.Error:
     """The output that leaves the request finishable if it runs alone, where one request may hold limit_tokens."""
     if prompt_tokens >= limit_tokens or prompt_tokens + output_tokens > limit_tokens:
-        message = f"the prompt has {prompt_tokens} tokens, and there is room for {limit_tokens} in all"
+        message = f"the prompt has {prompt_tokens} tokens, and there is room for {limit_tokens}, answer included"
         return wire.Error(message, "context_length_exceeded", param="prompt")
     return min(max_new_tokens, limit_tokens - prompt_tokens)

@@ -267,7 +267,13 @@ class CacheMachine(RuleBasedStateMachine):
     def hand_over(self, request: Request) -> None:
         start, end = request.shared, len(request.tokens) // self.page_size * self.page_size
         given, private = request.private[: end - start], request.private[end - start :]
-        held = self.cache.extend(request.node, ids(request.tokens[start:end]), given, request.use)
+        splits = len(request.tokens) % 2 == 0
+        held = self.cache.extend(request.node, ids(request.tokens[start:end]), given, request.use, splits=splits)
+        taken = len(held.slots)
+        if taken < len(given):
+            assert not splits
+            assert self.prefixes(request.namespace, request.tokens[:end])[-1] in self.model, "it is there already"
+        given, private, end = given[:taken], np.concatenate((given[taken:], private)), start + taken
         pages = given.reshape(-1, self.page_size).tolist()
         new = self.prefixes(request.namespace, request.tokens[:end])[start // self.page_size :]
         for prefix, page in zip(new, pages, strict=True):

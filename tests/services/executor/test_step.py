@@ -400,6 +400,16 @@ def test_a_lone_request_takes_what_is_its_own_before_what_is_others() -> None:
     assert scheduler.run(tokens(20), namespace="a").cached_tokens == 19
 
 
+def test_an_answer_that_is_given_again_leaves_no_trace_in_the_tree() -> None:
+    scheduler = Scheduler()
+    scheduler.run(tokens(20), 30)
+    nodes = scheduler.cache.nodes
+    for _ in range(3):
+        assert scheduler.run(tokens(20), 30).cached_tokens == 19
+        assert scheduler.cache.nodes <= nodes + 1, "the prompt is found up to its last token"
+    assert scheduler.capacity()[1:] == (49, 0)
+
+
 def test_a_request_that_has_run_before_is_not_counted_again() -> None:
     scheduler = Scheduler()
     scheduler.run(tokens(20))

@@ -68,7 +68,7 @@ class Executor:
         self.max_running = min(config.max_running_requests, info.max_batch)
         self.cost = CostModel(config.step_budget_s)
         self.index = PrefixIndex(info.page_size)
-        self.sketch = PrefixSketch()
+        self.sketch: PrefixSketch[Request] = PrefixSketch()
         self.waiting = WaitingQueue(
             config.policy or "lpm", max_wait_s=config.max_wait_s, shares=shares, index=self.index
         )
@@ -104,7 +104,7 @@ class Executor:
 
     def enqueue(self, request: Request) -> None:
         request.executor = self.peer
-        self.sketch.note(request.namespace, request.tokens)
+        self.sketch.note(request, request.namespace, request.tokens)
         self.waiting.add(request)
 
     def dequeue(self, request: Request) -> None:
@@ -113,6 +113,7 @@ class Executor:
             self.promises.remove(request)
         else:
             self.waiting.remove(request)
+        self.sketch.forget(request)
         request.executor = None
 
     def prospect(self, request: Request, now_s: float) -> Prospect:
@@ -188,6 +189,7 @@ class Executor:
 
     def put_back(self, request: Request) -> None:
         """Its lane is over, and it waits for its turn again."""
+        self.sketch.forget(request)
         request.give_way()
         self.enqueue(request)
 

@@ -57,6 +57,8 @@ def _check_executor(executor: Executor) -> None:
     running = executor.running_requests
     require(running <= executor.max_running, f"{running} requests run")
     require(all(request.executor == executor.peer for request in executor.queued), "a request waits elsewhere")
+    held = executor.running_requests + executor.waiting_requests
+    require(executor.sketch.requests == held, "the sketch has other requests than the executor")
     executor.index.check_integrity()
     seqs = {flight.seq for flight in flights}
     for number, lane in executor.lanes.items():

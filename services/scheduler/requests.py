@@ -281,4 +281,6 @@ class Requests:
         self.streams.forget(request)
         if request.lane is None:
             self._dequeue(request)
+        elif request.lane.executor in self._executors:
+            self._executors[request.lane.executor].sketch.forget(request)
         request.leave_lane()

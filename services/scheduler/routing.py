@@ -1,11 +1,11 @@
 """Which executor a request goes to: where most of its prompt is known, weighed against the load there.
 
-Knows loads, and by hashes what has been sent where. Does not know executors, requests or trees.
+Knows loads, and by hashes what the requests begin with that are where. Does not know executors, requests or trees.
 """
 
 from __future__ import annotations
 
-from collections import OrderedDict
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Generic, NamedTuple, TypeVar
@@ -13,35 +13,41 @@ from typing import Generic, NamedTuple, TypeVar
 from services.scheduler.tokens import Tokens
 
 BLOCK_TOKENS = 64
-MAX_BLOCKS = 65_536
 
 K = TypeVar("K")
 
 
-class PrefixSketch:
-    """The prefixes that were sent to an executor, also those that are not computed yet.
+class PrefixSketch(Generic[K]):
+    """The prefixes of the requests that an executor has, also those that are not computed yet.
 
-    Approximate: whole blocks of tokens, each known by a hash of all that leads to its end. What was not sent for
-    longest is forgotten first, a prefix from its end.
+    Approximate: whole blocks of tokens, each known by a hash of all that leads to its end.
     """
 
-    def __init__(self, max_blocks: int = MAX_BLOCKS) -> None:
-        self._max_blocks = max_blocks
-        self._blocks: OrderedDict[int, None] = OrderedDict()  # the one that was sent last at the end
+    def __init__(self) -> None:
+        self._noted: dict[K, tuple[int, ...]] = {}
+        self._blocks: Counter[int] = Counter()
 
     def __len__(self) -> int:
         return len(self._blocks)
 
-    def note(self, namespace: str, tokens: Tokens) -> None:
-        """The tokens are sent."""
-        for block in reversed(list(_blocks(namespace, tokens))):
-            self._blocks[block] = None
-            self._blocks.move_to_end(block)
-        while len(self._blocks) > self._max_blocks:
-            self._blocks.popitem(last=False)
+    @property
+    def requests(self) -> int:
+        return len(self._noted)
+
+    def note(self, key: K, namespace: str, tokens: Tokens) -> None:
+        """A request has come; under this key it is forgotten."""
+        self._noted[key] = blocks = tuple(_blocks(namespace, tokens))
+        self._blocks.update(blocks)
+
+    def forget(self, key: K) -> None:
+        """Raises KeyError if there is no such request."""
+        for block in self._noted.pop(key):
+            self._blocks[block] -= 1
+            if not self._blocks[block]:
+                del self._blocks[block]
 
     def match(self, namespace: str, tokens: Tokens) -> int:
-        """How many of the tokens have been sent before."""
+        """How many of the tokens one of the requests begins with."""
         matched = 0
         for block in _blocks(namespace, tokens):
             if block not in self._blocks:

@@ -22,43 +22,31 @@ def tokens(*blocks):
 # --- the sketch ----------------------------------------------------------------------------------------------------
 
 
-@given(st.lists(st.tuples(st.sampled_from("ab"), st.lists(st.integers(0, 2), max_size=5)), max_size=12))
-def test_it_knows_the_longest_prefix_that_was_sent_in_the_namespace(drawn):
-    sketch, sent = PrefixSketch(), set()
-    for name, blocks in drawn:
-        prefixes = [(name, *blocks[: n + 1]) for n in range(len(blocks))]
-        assert sketch.match(name, tokens(*blocks)) == sum(prefix in sent for prefix in prefixes) * BLOCK_TOKENS
-        sketch.note(name, tokens(*blocks))
-        sent.update(prefixes)
-    assert len(sketch) == len(sent)
+@given(st.lists(st.tuples(st.sampled_from("ab"), st.lists(st.integers(0, 2), max_size=5), st.booleans()), max_size=12))
+def test_it_knows_the_longest_prefix_of_the_requests_that_are_there(drawn):
+    sketch, there = PrefixSketch(), {}
+    for key, (name, blocks, leaves) in enumerate(drawn):
+        prefixes = {(each, *of[: n + 1]) for each, of in there.values() for n in range(len(of))}
+        expected = sum((name, *blocks[: n + 1]) in prefixes for n in range(len(blocks)))
+        assert sketch.match(name, tokens(*blocks)) == expected * BLOCK_TOKENS
+        sketch.note(key, name, tokens(*blocks))
+        there[key] = (name, blocks)
+        if leaves:
+            gone = min(there)
+            sketch.forget(gone)
+            del there[gone]
+        assert sketch.requests == len(there)
+    for key in there:
+        sketch.forget(key)
+    assert len(sketch) == 0
 
 
 def test_only_whole_blocks_count():
     sketch = PrefixSketch()
-    sketch.note("a", tokens(1, 2)[:-1])
+    sketch.note("r", "a", tokens(1, 2)[:-1])
     assert sketch.match("a", tokens(1, 2)) == BLOCK_TOKENS
     assert sketch.match("a", tokens(1)[:-1]) == 0
     assert sketch.match("a", tokens(1, 1)[1:]) == BLOCK_TOKENS
-
-
-def test_what_was_not_sent_for_longest_is_forgotten_first_a_prefix_from_its_end():
-    sketch = PrefixSketch(max_blocks=4)
-    sketch.note("a", tokens(1, 2, 3))
-    sketch.note("a", tokens(4, 5))
-    assert len(sketch) == 4
-    assert sketch.match("a", tokens(1, 2, 3)) == 2 * BLOCK_TOKENS
-    sketch.note("a", tokens(1))
-    sketch.note("a", tokens(6))
-    assert sketch.match("a", tokens(1, 2, 3)) == BLOCK_TOKENS
-    assert sketch.match("a", tokens(4, 5)) == 2 * BLOCK_TOKENS
-    assert sketch.match("a", tokens(6)) == BLOCK_TOKENS
-
-
-def test_what_is_sent_again_is_remembered_longer():
-    sketch = PrefixSketch(max_blocks=2)
-    for block in (1, 2, 1, 3):
-        sketch.note("a", tokens(block))
-    assert [sketch.match("a", tokens(block)) for block in (1, 2, 3)] == [BLOCK_TOKENS, 0, BLOCK_TOKENS]
 
 
 # --- choosing ------------------------------------------------------------------------------------------------------

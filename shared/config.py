@@ -82,7 +82,7 @@ class TokenizerConfig(Section, frozen=True):
 
 
 class SchedulerConfig(Section, frozen=True):
-    policy: Policy | None = None  # by default lpm
+    policy: Policy | None = None  # by default lpm: see chosen_policy
     step_budget_s: PositiveFloat = 0.25  # what one step may take, so that cancels and newcomers never wait long
     max_step_tokens: PositiveInt = 512  # the most prompt tokens in one step, whatever the time budget allows
     max_running_requests: PositiveInt = 64
@@ -94,6 +94,10 @@ class SchedulerConfig(Section, frozen=True):
     )
     balance_requests: PositiveInt = 16  # an executor that has so many requests more than the idlest one, and
     balance_factor: Annotated[float, Meta(ge=1)] = 1.5  # so many times as many, is overloaded: prefixes do not count
+
+    @property
+    def chosen_policy(self) -> Policy:
+        return self.policy or "lpm"
 
 
 class ExecutorConfig(Section, frozen=True):

@@ -25,6 +25,7 @@ from services.executor.sampler import SamplingState
 from services.executor.slots import Slots
 from shared import wire
 from shared.namespaces import tenant_of
+from shared.tokens import pages_down, pages_up
 
 
 class Lane:
@@ -59,7 +60,7 @@ class Lane:
         room = self.prompt_tokens + max(admit.max_new_tokens, len(admit.resume_token_ids))
         self._tokens = np.empty(room, np.int64)
         self._tokens[: self.known] = admit.prompt_token_ids + admit.resume_token_ids
-        self._slots = np.empty(self._pages_down(room + page_size - 1), np.int64)
+        self._slots = np.empty(pages_up(room, page_size), np.int64)
 
     # --- what is known -----------------------------------------------------------------------------------------------
 
@@ -167,11 +168,11 @@ class Lane:
             ahead: how much output to expect, when it comes to a good place for all of it.
             is_alone: no other request holds anything.
         """
-        missing = self._pages_down(self.computed + tokens + self._page_size - 1) - self.allocated
+        missing = pages_up(self.computed + tokens, self._page_size) - self.allocated
         if missing <= 0:
             return True
         outlook = max(self.known - self.computed - tokens, 0) + min(self._left_tokens, ahead)
-        outlook = self._pages_down(outlook)
+        outlook = pages_down(outlook, self._page_size)
         taken = cache.allocate(missing, self._last_slot, self.tenant, outlook, is_alone=is_alone)
         if taken is None:
             return False
@@ -182,7 +183,7 @@ class Lane:
     def commit(self, cache: RadixCache, tokens: int) -> None:
         """`tokens` more are computed: share what fills whole pages, with a boundary at the end of the prompt."""
         self.computed += tokens
-        prompt_end = self._pages_down(self.prompt_tokens)
+        prompt_end = pages_down(self.prompt_tokens, self._page_size)
         if self.shared < prompt_end <= self.computed:
             self._share(cache, prompt_end)
             if self.node is not None and self.shared == prompt_end and not self.use.is_cheap:
@@ -192,8 +193,8 @@ class Lane:
 
     def share_all(self, cache: RadixCache) -> None:
         """Share whatever fills whole pages; output that the tree has already, in a longer node, stays private."""
-        if self.shared < self._pages_down(self.computed):
-            self._share(cache, self._pages_down(self.computed), splits=self.computed <= self.prompt_tokens)
+        if self.shared < pages_down(self.computed, self._page_size):
+            self._share(cache, pages_down(self.computed, self._page_size), splits=self.computed <= self.prompt_tokens)
 
     def let_go(self, cache: RadixCache) -> None:
         """Give up all KV; what is shared stays cached."""
@@ -213,6 +214,3 @@ class Lane:
         self.node = held.node
         self._slots[self.shared : self.shared + len(held.slots)] = held.slots
         self.shared += len(held.slots)
-
-    def _pages_down(self, tokens: int) -> int:
-        return tokens // self._page_size * self._page_size

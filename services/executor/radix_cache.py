@@ -7,9 +7,9 @@ the root, and pinned nodes stay. What the tree holds can be found by others at o
 Node boundaries lie where a pin ended, where sequences part, and at the end of every prompt (`seal`), so that output can
 go before the prompt that it followed. Only whole pages are held and found.
 
-Eviction takes from the leaf that its policy ranks lowest (`eviction`), from its end and only as much as is needed; so a
-prefix always outlives what follows it. What it may take of each tenant is for `quota` to say. Every change of the tree
-is written down (`tree_log`).
+Eviction takes from the leaf that its policy ranks lowest (`eviction`), from its end: as much as is needed, and a little
+more if that gives the new tokens one place. So a prefix always outlives what follows it. What it may take of each
+tenant is for `quota` to say. Every change of the tree is written down (`tree_log`).
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from services.executor.slots import SlotAllocator, Slots
 from services.executor.tree_log import TreeLog
 from shared import wire
 from shared.config import EvictionPolicy
+from shared.tokens import common_tokens, pages_down
 
 # What goes for the sake of a better place only: of what nobody reuses, so many times what is wanted; of the rest, no
 # more than leaves so small a part of the pool free.
@@ -169,7 +170,7 @@ class RadixCache:
         dear_tokens = self._slots.capacity_tokens // DEAR_PARTS - self._slots.free_tokens
         while (missing := tokens - self._slots.longest_run) > 0:
             cheap = self._evict(min(tokens, cheap_tokens), tenant, below=DEAR)
-            dear = 0 if cheap else self._evict(self._pages_down(min(missing, dear_tokens)), tenant)
+            dear = 0 if cheap else self._evict(pages_down(min(missing, dear_tokens), self.page_size), tenant)
             if not (cheap or dear):
                 return
             cheap_tokens, dear_tokens = cheap_tokens - cheap, dear_tokens - dear
@@ -245,14 +246,7 @@ class RadixCache:
 
     def _common(self, ours: Tokens, theirs: Tokens) -> int:
         """Length, in whole pages, of the common prefix of two runs whose first pages are equal."""
-        length = min(len(ours), len(theirs))
-        differs = ours[:length] != theirs[:length]
-        first = int(differs.argmax())
-        common = first if differs[first] else length
-        return self._pages_down(common)
-
-    def _pages_down(self, tokens: int) -> int:
-        return tokens // self.page_size * self.page_size
+        return pages_down(common_tokens(ours, theirs), self.page_size)
 
     def _pin(self, node: Node, above: Node | None, use: Use) -> None:
         """Pin from `node` up to, not including, `above`: nodes that others have made."""

@@ -202,7 +202,7 @@ class Core:
 
     def figures(self) -> dict[str, Any]:
         return {
-            "policy": self.config.policy or "lpm",
+            "policy": self.config.chosen_policy,
             "draining": self.requests.draining,
             "waiting": self.requests.waiting_count,
             "running": self.requests.running_count,

@@ -66,6 +66,10 @@ class Draft:
             self._protected_tokens[tenant] = self.executor.protected_from(tenant)
         return self._room_tokens - self._protected_tokens[tenant]
 
+    def outlook_tokens(self) -> int:
+        """Room that those that run will want beyond the plans in flight."""
+        return sum(lane.outlook_tokens() for lane in self.executor.running())
+
     def unserved(self) -> list[Lane]:
         """Those that run and have no slice in this plan yet: the tenant with the best balance first, then by rank."""
         seq = self.executor.next_seq

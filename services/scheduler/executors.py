@@ -15,15 +15,15 @@ from typing import Any, NamedTuple
 
 from services.scheduler.budget import CostModel, Work
 from services.scheduler.fair_shares import FairShares
-from services.scheduler.lane import Lane, pages_down
+from services.scheduler.lane import Lane
 from services.scheduler.prefix_index import PrefixIndex
 from services.scheduler.promises import Promise, Promises, Prospect
 from services.scheduler.request import Request
 from services.scheduler.routing import PrefixSketch
-from services.scheduler.tokens import common_tokens
 from services.scheduler.waiting import WaitingQueue
 from shared import wire
 from shared.config import SchedulerConfig
+from shared.tokens import common_tokens, pages_down
 
 PLANS_IN_FLIGHT = 2
 RECENT_STEPS = 2048  # whose times are shown
@@ -69,9 +69,7 @@ class Executor:
         self.cost = CostModel(config.step_budget_s)
         self.index = PrefixIndex(info.page_size)
         self.sketch: PrefixSketch[Request] = PrefixSketch()
-        self.waiting = WaitingQueue(
-            config.policy or "lpm", max_wait_s=config.max_wait_s, shares=shares, index=self.index
-        )
+        self.waiting = WaitingQueue(config.chosen_policy, max_wait_s=config.max_wait_s, shares=shares, index=self.index)
         self.promises = Promises(PATIENCE_STEPS * config.step_budget_s)
         self.lanes: dict[int, Lane] = {}
         self.flights: deque[Flight] = deque()

@@ -16,16 +16,7 @@ from typing import NamedTuple
 from services.scheduler.budget import Work
 from services.scheduler.request import Request
 from shared import wire
-
-
-def pages_down(tokens: int, page_size: int) -> int:
-    """The whole pages among the tokens."""
-    return tokens // page_size * page_size
-
-
-def pages_up(tokens: int, page_size: int) -> int:
-    """The tokens rounded up to whole pages."""
-    return -(-tokens // page_size) * page_size
+from shared.tokens import pages_down, pages_up
 
 
 class Slice(NamedTuple):

@@ -12,12 +12,13 @@ from services.scheduler.budget import LEAST_CHUNK_TOKENS, SURE_CHUNK_TOKENS, Ste
 from services.scheduler.draft import Draft, Reservation
 from services.scheduler.executors import Executor
 from services.scheduler.fair_shares import FairShares
-from services.scheduler.lane import Lane, pages_up
+from services.scheduler.lane import Lane
 from services.scheduler.promises import Prospect
 from services.scheduler.relief import gives_way
 from services.scheduler.request import Request
 from shared import wire
 from shared.config import SchedulerConfig
+from shared.tokens import pages_up
 
 EXPRESS_FACTOR = 4  # who has so many times fewer prompt tokens left than another one does not wait for that one,
 EXPRESS_SHARE = 0.5  # but goes on beside it, in at most this share of each step
@@ -78,7 +79,7 @@ class Planner:
         executor = draft.executor
         if not draft.takes_more() or not draft.time_for(min(most_tokens, LEAST_CHUNK_TOKENS), 0):
             return most_tokens
-        outlook_tokens = sum(lane.outlook_tokens() for lane in executor.running())
+        outlook_tokens = draft.outlook_tokens()
         passed: list[Request] = []
         for request in executor.waiting.candidates(draft.now_s):
             prospect = executor.prospect(request, draft.now_s)
@@ -86,7 +87,7 @@ class Planner:
                 executor.hold_back(request, prospect.promise)
             elif _passes(request, passed) or not may_start(request, request.known_tokens - prospect.found_tokens):
                 passed.append(request)
-                if len(passed) == MOST_PASSED or self._is_due(request, draft.now_s):
+                if len(passed) == MOST_PASSED or executor.waiting.is_overdue(request.arrived_s, draft.now_s):
                     break
             else:
                 lane = _try_start(draft, request, prospect, most_tokens, outlook_tokens)
@@ -97,10 +98,6 @@ class Planner:
                 if not draft.takes_more():
                     break
         return most_tokens
-
-    def _is_due(self, request: Request, now_s: float) -> bool:
-        """It has waited so long that no other may pass it."""
-        return now_s - request.arrived_s >= self._config.max_wait_s
 
 
 def _outranks(request: Request, lanes: Sequence[Lane]) -> bool:
@@ -146,8 +143,7 @@ def _is_outranked(executor: Executor, lane: Lane) -> bool:
 
 
 def _fits_now(draft: Draft, request: Request) -> bool:
-    outlook_tokens = sum(lane.outlook_tokens() for lane in draft.executor.running())
-    return draft.takes_more() and _reservation(draft, request, outlook_tokens) is not None
+    return draft.takes_more() and _reservation(draft, request, draft.outlook_tokens()) is not None
 
 
 def _relieve(draft: Draft) -> None:

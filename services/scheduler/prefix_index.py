@@ -14,10 +14,11 @@ from collections.abc import Iterable, Iterator
 from typing import assert_never
 
 from services.scheduler.prefix_node import TOKEN_BYTES, Follower, Node, Spot, below
-from services.scheduler.tokens import Tokens, common_tokens
+from services.scheduler.tokens import Tokens
 from shared import wire
 from shared.invariant import require
 from shared.namespaces import tenant_of
+from shared.tokens import common_tokens, pages_down
 
 __all__ = ["Follower", "PrefixIndex"]
 
@@ -209,7 +210,7 @@ class PrefixIndex:
 
     def _limit(self, tokens: Tokens) -> int:
         """How many tokens can be found at most."""
-        return max(len(tokens) - 1, 0) // self.page_size * self.page_size
+        return pages_down(max(len(tokens) - 1, 0), self.page_size)
 
     def _page(self, tokens: Tokens, at: int) -> bytes:
         """The page to be found next, if there is one."""
@@ -229,7 +230,7 @@ class PrefixIndex:
     def _match_on(self, node: Node, tokens: Tokens, at: int) -> int:
         """How many of the tokens are held, if the first `at` are."""
         common = common_tokens(node.tokens_from(at), tokens[at : self._limit(tokens)])
-        return at + common // self.page_size * self.page_size
+        return at + pages_down(common, self.page_size)
 
     def _stand(self, follower: Follower, node: Node, at: int) -> None:
         self._put(follower, node, at, self._page(follower.tokens, at))

@@ -14,12 +14,11 @@ from typing import NamedTuple
 
 from sortedcontainers import SortedKeyList
 
-from services.scheduler.lane import Lane, pages_down
+from services.scheduler.lane import Lane
 from services.scheduler.request import Request
-from services.scheduler.tokens import common_tokens
+from shared.tokens import common_tokens, pages_down
 
 LEAST_PROMISE_TOKENS = 16  # fewer are computed again rather than waited for
-
 PATIENCE_DECLINES = 4
 
 

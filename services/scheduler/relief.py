@@ -14,11 +14,11 @@ from services.scheduler.policy import seniority
 
 def gives_way(running: Collection[Lane]) -> Lane | None:
     """None if there is nobody to give way to."""
+    if len(running) < 2:
+        return None
     by_tenant: dict[str, list[Lane]] = {}
     for lane in sorted(running, key=seniority):
         by_tenant.setdefault(lane.request.tenant, []).append(lane)
-    if len(running) < 2:
-        return None
     safe = min((lanes[0] for lanes in by_tenant.values()), key=lambda lane: lane.order)
     by_tenant[safe.request.tenant].remove(safe)
     heaviest = max(by_tenant.values(), key=lambda lanes: (bool(lanes), sum(lane.context_tokens() for lane in lanes)))

@@ -54,7 +54,7 @@ class Requests:
         self._balance = routing.Balance(config.balance_requests, config.balance_factor, config.balance_tokens)
         self.shares = FairShares(config.fair_quantum_tokens)
         self.unrouted = WaitingQueue(
-            config.policy or "lpm", max_wait_s=config.max_wait_s, shares=self.shares, index=None
+            config.chosen_policy, max_wait_s=config.max_wait_s, shares=self.shares, index=None
         )  # as long as there is no executor for them
         self.ledger = Ledger()
         self.streams = Streams()

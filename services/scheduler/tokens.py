@@ -1,4 +1,4 @@
-"""Token ids as arrays, which compare fast."""
+"""The token ids of a request as an array."""
 
 from __future__ import annotations
 
@@ -13,13 +13,3 @@ Tokens: TypeAlias = NDArray[np.int32]
 
 def as_tokens(token_ids: Sequence[int]) -> Tokens:
     return np.array(token_ids, np.int32)
-
-
-def common_tokens(ours: Tokens, theirs: Tokens) -> int:
-    """Length of the common prefix."""
-    length = min(len(ours), len(theirs))
-    if not length:
-        return 0
-    differs = ours[:length] != theirs[:length]
-    first = int(differs.argmax())
-    return first if differs[first] else length

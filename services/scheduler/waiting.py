@@ -156,7 +156,7 @@ class WaitingQueue:
         """Of all tenants, in order, as it is at the beginning."""
         ages, turns, overdue = list(self._ages), list(self._turns), set()
         for order, arrived_s, tenant in ages:
-            if not self._is_overdue(arrived_s, now_s):
+            if not self.is_overdue(arrived_s, now_s):
                 break
             overdue.add(tenant)
             yield Head((0, order), tenant, self._of(tenant, now_s))
@@ -168,7 +168,7 @@ class WaitingQueue:
         request = next(head.rest, None)
         if request is None:
             return None
-        is_overdue = self._is_overdue(request.arrived_s, now_s)
+        is_overdue = self.is_overdue(request.arrived_s, now_s)
         key = (0, request.order) if is_overdue else (1, *self._policy.key(request))
         return Head(key, head.tenant, chain((request,), head.rest))
 
@@ -192,11 +192,11 @@ class WaitingQueue:
         """A tenant's own, in order."""
         for line in self._tenants[tenant]:
             for request in in_order(line.oldest):
-                if not self._is_overdue(request.arrived_s, now_s):
+                if not self.is_overdue(request.arrived_s, now_s):
                     break
                 yield request
             for request in self._preferred(tenant, line):
-                if not self._is_overdue(request.arrived_s, now_s):
+                if not self.is_overdue(request.arrived_s, now_s):
                     yield request
 
     def _preferred(self, tenant: str, line: Line) -> Iterator[Request]:
@@ -209,7 +209,8 @@ class WaitingQueue:
             if place is not None and place.line is line:
                 yield place.request
 
-    def _is_overdue(self, arrived_s: float, now_s: float) -> bool:
+    def is_overdue(self, arrived_s: float, now_s: float) -> bool:
+        """Who came then has waited so long that no other of its tenant and priority may pass it."""
         return now_s - arrived_s >= self._max_wait_s
 
     def _settle(self) -> None:

@@ -4,9 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.scheduler.lane import Lane, pages_up
+from services.scheduler.lane import Lane
 from services.scheduler.request import Request
 from shared import wire
+from shared.tokens import pages_up
 from tests.services.scheduler.hub import submit
 
 

@@ -13,7 +13,8 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from services.executor.batch import Chunk, flat_batch
+from services.executor.batch import flat_batch
+from services.executor.chunk import Chunk
 from services.executor.kv_pool import KvPool, KvShape
 from services.executor.model.forward import Batch
 from services.executor.sampler import Sampled, SamplingFailed, prompt_logprobs, sample

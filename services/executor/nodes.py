@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from services.executor.slots import Slots
+from services.executor.attention.base import SlotRun
+from services.executor.slots import Slots, runs_of
 
 Tokens = NDArray[np.int64]
 
@@ -47,10 +48,18 @@ class Node:
     is_cheap: bool = False  # made by a cheap use, and no other request has used it since
     sealed: bool = False  # a prompt ends here: what follows becomes a node of its own
     queued: bool = False  # has its one entry among the leaves that may be evicted
+    _runs: tuple[Slots, tuple[SlotRun, ...]] | None = None  # of these slots
 
     @property
     def is_idle_leaf(self) -> bool:
         return not self.pins and not self.children
+
+    @property
+    def runs(self) -> tuple[SlotRun, ...]:
+        """Its slots as runs."""
+        if self._runs is None or self._runs[0] is not self.slots:
+            self._runs = self.slots, tuple(SlotRun(start, end - start) for start, end in runs_of(self.slots))
+        return self._runs[1]
 
     def grow(self, tokens: Tokens, slots: Slots) -> None:
         """Put more at the end. A token added costs the same however long the node is, taken over many."""

@@ -13,13 +13,14 @@ from contextlib import contextmanager
 import msgspec
 
 from services.executor.admission import INTERNAL, Limits, refusal
-from services.executor.batch import Chunk
+from services.executor.chunk import Chunk
 from services.executor.compute import Computed, Failed, ForwardModel, Stopwatch, compute
 from services.executor.kv_pool import KvPool
 from services.executor.lanes import Lane
 from services.executor.nodes import Use
 from services.executor.radix_cache import RadixCache
 from services.executor.reuse import Reuse
+from services.executor.segments import in_tree_order
 from services.executor.slots import SlotAllocator
 from shared import logging, wire
 from shared.invariant import BrokenInvariant
@@ -182,7 +183,7 @@ class StepRunner:
                 chunk = self._take_chunk(self._lanes[number], wanted[number])
                 if chunk is not None:
                     chunks.append(chunk)
-        return chunks
+        return in_tree_order(chunks)
 
     def _settle(self, chunk: Chunk, result: Computed | Failed) -> None:
         """Take over what was computed, share it, and see whether the request is over."""

@@ -8,25 +8,25 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from services.executor.attention.base import SequenceSpan, SlotRun
+from services.executor.attention.base import Segment, SlotRun
 from services.executor.model.forward import Batch, Model
+from services.executor.slots import runs_of
 
 
 class Sequence:
     """Token ids, the slots set aside for them, and how far they are computed."""
 
-    def __init__(self, token_ids: List[int], slots: Tensor, *, contiguous: bool) -> None:
+    def __init__(self, token_ids: List[int], slots: Tensor) -> None:
         self.token_ids = list(token_ids)
         self.slots = slots
-        self.contiguous = contiguous
         self.computed = 0
 
     @property
     def left(self) -> int:
         return len(self.token_ids) - self.computed
 
-    def place(self, end: int) -> SlotRun | Tensor:
-        return SlotRun(int(self.slots[0]), end) if self.contiguous else self.slots[:end]
+    def runs(self, end: int) -> tuple[SlotRun, ...]:
+        return tuple(SlotRun(first, stop - first) for first, stop in runs_of(self.slots[:end].numpy()))
 
 
 def empty_pool(model: Model[Any], slots: int) -> Tensor:
@@ -40,19 +40,19 @@ def step(model: Model[Any], pool: Tensor, chunks: List[tuple[Sequence, int]]) ->
     token_ids: list[int] = []
     positions: list[int] = []
     slots: list[int] = []
-    spans = []
+    segments = []
     for sequence, tokens in chunks:
         start, end, row = sequence.computed, sequence.computed + tokens, len(token_ids)
         token_ids += sequence.token_ids[start:end]
         positions += range(start, end)
         slots += sequence.slots[start:end].tolist()
-        spans.append(SequenceSpan(row, row + tokens, start, sequence.place(end)))
+        segments.append(Segment(row, row + tokens, sequence.runs(end), causal=True))
         sequence.computed = end
     batch = Batch(
         torch.tensor(token_ids),
         torch.tensor(positions),
         torch.tensor(slots),
-        tuple(spans),
+        tuple(segments),
         logits_rows=torch.arange(len(token_ids)),
     )
     return list(model.forward(batch, *pool).split([tokens for _, tokens in chunks]))

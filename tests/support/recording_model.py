@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from services.executor.attention.base import SlotRun
+from services.executor.attention.base import contexts
 from services.executor.model.forward import Batch
 
 
@@ -45,22 +45,21 @@ class RecordingModel:
     dtype: torch.dtype = torch.float32
     rule: Callable[[Sequence[int], int], int] = next_token  # from the context and the vocabulary's size
     poison: int | None = None  # a batch with this token raises
-    batches: list[list[int]] = field(default_factory=list)  # the query tokens of each span, batch by batch
+    batches: list[list[int]] = field(default_factory=list)  # the query tokens of each sequence, batch by batch
 
     def forward(self, batch: Batch, keys: Tensor, values: Tensor) -> Tensor:
-        self.batches.append([span.query_tokens for span in batch.spans])
+        self.batches.append([segment.query_tokens for segment in batch.segments if segment.causal])
         if self.poison in batch.token_ids.tolist():
             raise RuntimeError("poisoned")
         keys[0, batch.slots, 0, 0] = batch.token_ids.to(torch.float32)
         keys[0, batch.slots, 0, 1] = batch.positions.to(torch.float32)
         logits = torch.zeros(len(batch.token_ids), self.shape.vocab_size)
         wanted = set(batch.logits_rows.tolist())
-        for span in batch.spans:
-            slots = span.slots
-            place = torch.arange(slots.start, slots.start + slots.length) if isinstance(slots, SlotRun) else slots
+        for context in contexts(batch.segments):
+            place = torch.cat([torch.arange(run.start, run.start + run.length) for run in context.runs])
             tokens, positions = keys[0, place, 0].to(torch.int64).unbind(-1)
-            assert positions.tolist() == list(range(span.context_tokens)), "the context's slots hold something else"
-            for row in wanted.intersection(range(span.query_start, span.query_end)):
-                end = span.cached_tokens + row - span.query_start + 1
+            assert positions.tolist() == list(range(context.tokens)), "the context's slots hold something else"
+            for row in wanted.intersection(range(context.query_start, context.query_end)):
+                end = context.tokens - context.query_end + row + 1
                 logits[row, self.rule(tokens[:end].tolist(), self.shape.vocab_size)] = 10.0
         return logits[batch.logits_rows]

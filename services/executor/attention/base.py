@@ -1,12 +1,12 @@
 """What an attention backend is given and what it promises.
 
-Knows which batch rows belong to which sequence and in which slots of the KV pool that sequence's context lies. Knows
-nothing of requests, of who owns a slot, or of the model around the attention.
+Knows which batch rows attend to which slots of the KV pool. Knows nothing of requests, of the radix tree, of who owns a
+slot, or of the model around the attention.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
@@ -25,35 +25,46 @@ class SlotRun:
 
 
 @dataclass(frozen=True, slots=True)
-class SequenceSpan:
-    """One sequence of a batch.
+class Segment:
+    """Neighbouring rows of a batch, and tokens that all of them attend to.
 
-        context:  [0 ...... cached_tokens) [cached_tokens ............ context_tokens)
-        KV:       in the pool before        written in this step
-        queries:                            batch rows [query_start, query_end)
+        shared:  every row attends to all of its tokens.
+        causal:  the rows are one sequence's, and the last tokens are the rows' own, one each: a row attends to the
+                 tokens up to and including its own.
 
-    A query attends to the context up to and including its own token.
+    Each row has one causal segment, the end of its sequence, and any number of shared ones before that: its context is
+    all of them.
     """
 
     query_start: int
     query_end: int
-    cached_tokens: int
-    slots: SlotRun | Tensor  # of the whole context, in order; a tensor is (context_tokens,) int64 on the pool's device
+    runs: tuple[SlotRun, ...]  # in the order of the tokens
+    causal: bool
 
     @property
     def query_tokens(self) -> int:
         return self.query_end - self.query_start
 
     @property
-    def context_tokens(self) -> int:
-        return self.cached_tokens + self.query_tokens
+    def tokens(self) -> int:
+        return sum(run.length for run in self.runs)
+
+
+def contexts(segments: Sequence[Segment]) -> Iterator[Segment]:
+    """Each sequence's causal segment with its whole context as runs: the same attention with nothing shared."""
+    shared = [segment for segment in segments if not segment.causal]
+    for own in segments:
+        if own.causal:
+            above = [part for part in shared if part.query_start <= own.query_start < part.query_end]
+            runs = tuple(run for part in [*above, own] for run in part.runs)
+            yield Segment(own.query_start, own.query_end, runs, causal=True)
 
 
 class AttentionBackend(Protocol[PlanT]):
-    """Causal grouped-query attention of a flat batch over the pool. `plan` once a step, `run` once a layer."""
+    """Grouped-query attention of a flat batch over the pool. `plan` once a step, `run` once a layer."""
 
-    def plan(self, spans: Sequence[SequenceSpan], device: torch.device) -> PlanT:
-        """What all layers of the step share. The spans' rows do not overlap and cover the batch."""
+    def plan(self, segments: Sequence[Segment], device: torch.device) -> PlanT:
+        """What all layers of the step share."""
 
     def run(self, plan: PlanT, queries: Tensor, keys: Tensor, values: Tensor) -> Tensor:
         """Attention of one layer.

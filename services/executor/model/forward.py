@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import embedding, rms_norm, silu
 
-from services.executor.attention.base import AttentionBackend, PlanT, SequenceSpan
+from services.executor.attention.base import AttentionBackend, PlanT, Segment
 from services.executor.model.config import ModelShape
 from services.executor.model.rope import inverse_frequencies, rotate, rotation
 from services.executor.model.weights import LayerWeights, Weights
@@ -21,12 +21,12 @@ from services.executor.model.weights import LayerWeights, Weights
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Tensors are on the model's device. A token's slot is the one at its position in its span's slots."""
+    """Tensors are on the model's device."""
 
     token_ids: Tensor  # (tokens,) int64
     positions: Tensor  # (tokens,) int64
     slots: Tensor  # (tokens,) int64: where the token's own key and value go
-    spans: tuple[SequenceSpan, ...]
+    segments: tuple[Segment, ...]
     logits_rows: Tensor  # (rows,) int64: the tokens whose logits are wanted
 
 
@@ -59,7 +59,7 @@ class Model(Generic[PlanT]):
         Returns:
             (rows, vocab_size) float32, the logits of `batch.logits_rows`.
         """
-        plan = self._attention.plan(batch.spans, self.device)
+        plan = self._attention.plan(batch.segments, self.device)
         rope = rotation(batch.positions, self._frequencies, self.dtype)
         hidden = embedding(batch.token_ids, self._weights.embedding)  # (tokens, hidden_size)
         for layer, layer_keys, layer_values in zip(self._weights.layers, keys, values, strict=True):

@@ -150,7 +150,7 @@ def expected_logits(token_ids):
 @pytest.mark.parametrize("prompt", PROMPTS)
 def test_logits_are_those_of_transformers(model, tokenizer, prompt):
     token_ids = tokenizer.encode(prompt).ids
-    sequence = Sequence(token_ids, torch.arange(SLOTS), contiguous=True)
+    sequence = Sequence(token_ids, torch.arange(SLOTS))
     (logits,) = step(model, empty_pool(model, SLOTS), [(sequence, sequence.left)])
     torch.testing.assert_close(logits, expected_logits(token_ids), rtol=0, atol=1e-3)
 
@@ -159,7 +159,7 @@ def test_greedy_tokens_of_a_mixed_batch_are_those_of_transformers(model, tokeniz
     """Four requests side by side with scattered slots, each prompt in chunks of seven, then token by token."""
     prompts = [tokenizer.encode(prompt).ids for prompt in PROMPTS]
     slots = torch.randperm(SLOTS, generator=torch.Generator().manual_seed(0)).view(len(prompts), -1)
-    sequences = [Sequence(ids, own, contiguous=False) for ids, own in zip(prompts, slots, strict=True)]
+    sequences = [Sequence(ids, own) for ids, own in zip(prompts, slots, strict=True)]
     ends = [len(ids) + NEW_TOKENS for ids in prompts]
     pool = empty_pool(model, SLOTS)
     while running := [s for s, end in zip(sequences, ends, strict=True) if s.computed < end - 1]:

@@ -8,7 +8,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from services.executor.attention.base import SequenceSpan, SlotRun
+from services.executor.attention.base import Segment, SlotRun
 from services.executor.attention.reference import ReferenceAttention
 from services.executor.model.forward import Batch
 from services.executor.model.load import load_model
@@ -80,7 +80,7 @@ def test_any_cut_of_the_tokens_gives_the_same_logits(pair, schedule):
     for length, together in zip(lengths, contiguous, strict=True):
         slots = torch.arange(used, used + length) if together else scattered[scattered >= sum(lengths)][used:][:length]
         token_ids = torch.randint(VOCAB_SIZE, (length,), generator=generator).tolist()
-        sequences.append(Sequence(token_ids, slots, contiguous=together))
+        sequences.append(Sequence(token_ids, slots))
         used += length
     pool = empty_pool(pair.ours, POOL_SLOTS)
     found = [[] for _ in sequences]
@@ -104,7 +104,7 @@ def test_any_cut_of_the_tokens_gives_the_same_logits(pair, schedule):
 def test_writes_the_slots_of_the_batch_and_no_others(pair):
     pool = empty_pool(pair.ours, POOL_SLOTS)
     slots = torch.tensor([7, 3, 200])
-    step(pair.ours, pool, [(Sequence([5, 6, 7], slots, contiguous=False), 3)])
+    step(pair.ours, pool, [(Sequence([5, 6, 7], slots), 3)])
     for part in pool:
         written = part.isfinite().all(dim=-1).all(dim=-1)  # (layers, slots)
         assert written.nonzero()[:, 1].unique().tolist() == [3, 7, 200]
@@ -113,12 +113,12 @@ def test_writes_the_slots_of_the_batch_and_no_others(pair):
 
 def test_gives_logits_of_the_rows_asked_for_and_none_if_none_are(pair):
     keys, values = empty_pool(pair.ours, POOL_SLOTS)
-    span = (SequenceSpan(0, 4, 0, SlotRun(0, 4)),)
+    whole = (Segment(0, 4, (SlotRun(0, 4),), causal=True),)
     ids, places = torch.tensor([9, 8, 7, 6]), torch.arange(4)
-    logits = pair.ours.forward(Batch(ids, places, places, span, torch.tensor([3, 1])), keys, values)
+    logits = pair.ours.forward(Batch(ids, places, places, whole, torch.tensor([3, 1])), keys, values)
     torch.testing.assert_close(logits, pair.expected([9, 8, 7, 6])[[3, 1]], rtol=0, atol=1e-4)
     nothing = torch.empty(0, dtype=torch.int64)
-    assert pair.ours.forward(Batch(ids, places, places, span, nothing), keys, values).shape == (0, VOCAB_SIZE)
+    assert pair.ours.forward(Batch(ids, places, places, whole, nothing), keys, values).shape == (0, VOCAB_SIZE)
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
@@ -127,7 +127,7 @@ def test_half_precision_stays_near_and_gives_whole_logits(tmp_path, architecture
     logits = []
     for dtype in (torch.float32, torch.bfloat16):
         model = load_model(folder, attention=ReferenceAttention(), device=CPU, dtype=dtype)
-        sequence = Sequence(range(20), torch.arange(20), contiguous=True)
+        sequence = Sequence(range(20), torch.arange(20))
         logits += step(model, empty_pool(model, 20), [(sequence, 20)])
     assert logits[1].dtype == torch.float32
     assert 0 < (logits[1] - logits[0]).abs().max() < 0.3

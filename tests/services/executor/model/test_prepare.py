@@ -9,7 +9,7 @@ from multiprocessing import get_context
 import pytest
 import torch
 
-from services.executor.attention.base import SequenceSpan, SlotRun
+from services.executor.attention.base import Segment, SlotRun
 from services.executor.attention.reference import ReferenceAttention
 from services.executor.model.forward import Batch
 from services.executor.model.load import load_model
@@ -33,9 +33,8 @@ def logits(folder):
     model = load_model(folder, attention=ReferenceAttention(), device=torch.device("cpu"), dtype=torch.float32)
     keys, values = torch.zeros(2, model.shape.layers, 8, model.shape.kv_heads, model.shape.head_dim)
     places = torch.arange(8)
-    return model.forward(
-        Batch(places + 30, places, places, (SequenceSpan(0, 8, 0, SlotRun(0, 8)),), places), keys, values
-    )
+    whole = (Segment(0, 8, (SlotRun(0, 8),), causal=True),)
+    return model.forward(Batch(places + 30, places, places, whole, places), keys, values)
 
 
 @pytest.mark.parametrize("architecture", ["llama", "qwen2", "qwen3"])

@@ -37,7 +37,7 @@ def deployed(*arguments: str) -> Iterator[Deployment]:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("terminated"))
     with tempfile.TemporaryDirectory(prefix="sapwood-bench-") as folder:
         log = Path(folder) / "log"
-        port = _free_port()
+        port = free_port()
         command = [sys.executable, "-m", "sapwood", "serve", "--port", str(port), "--run-dir", folder, *arguments]
         with log.open("wb") as file:
             process = subprocess.Popen(command, stdout=file, stderr=subprocess.STDOUT)
@@ -57,7 +57,7 @@ def _wait_until_ready(process: subprocess.Popen[bytes], log: Path) -> None:
         time.sleep(0.1)
 
 
-def _free_port() -> int:
+def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])

@@ -1,0 +1,1 @@
+"""Servers side by side: the order in which they work, and what their figures say against each other."""

@@ -326,7 +326,7 @@ def fetch_add(typing: Any, address: Any, amount: Any) -> Any:
     """Add to an int64 in memory that all threads see; what it was before."""
 
     def make(_context: Any, builder: Any, _signature: Any, args: Any) -> ir.Value:
-        pointer = _pointer(builder, args[0])
+        pointer = builder.inttoptr(args[0], _LONG.as_pointer())
         return builder.atomic_rmw("add", pointer, args[1], "seq_cst")
 
     return types.int64(types.int64, types.int64), make
@@ -337,8 +337,8 @@ def shared_get(typing: Any, address: Any) -> Any:
     """An int64 that another thread may just have changed."""
 
     def make(_context: Any, builder: Any, _signature: Any, args: Any) -> ir.Value:
-        pointer = _pointer(builder, args[0])
-        return builder.load_atomic(pointer, "seq_cst", 8, typ=_LONG)
+        pointer = builder.inttoptr(args[0], _LONG.as_pointer())
+        return builder.load_atomic(pointer, "seq_cst", 8)
 
     return types.int64(types.int64), make
 
@@ -346,7 +346,7 @@ def shared_get(typing: Any, address: Any) -> Any:
 @intrinsic
 def shared_put(typing: Any, address: Any, value: Any) -> Any:
     def make(context: Any, builder: Any, _signature: Any, args: Any) -> ir.Value:
-        pointer = _pointer(builder, args[0])
+        pointer = builder.inttoptr(args[0], _LONG.as_pointer())
         builder.store_atomic(args[1], pointer, "seq_cst", 8)
         return context.get_dummy_value()
 

@@ -75,6 +75,9 @@ def _llama(start: Start) -> list[str]:
     return _front(start, "llama_front.py", "--slots", "16", "--context", "2048")
 
 
+HALF_KV = ("--kv-precision", "f16")
+
+
 def _openvino(*options: str) -> Callable[[Start], list[str]]:
     return lambda start: _front(start, "openvino_front.py", *options)
 
@@ -97,15 +100,8 @@ def _vllm_variables(start: Start) -> dict[str, str]:
 PEERS = {
     "llama.cpp": Peer("llama.cpp", "q8_0", _llama, note="Q8_0 weights, half-precision KV, 16 slots of 2,048 tokens"),
     "llama.cpp-q4_1": Peer("llama.cpp", "bundled", _llama, note="the bundled Q4_1 file, half-precision KV, 16 slots"),
-    "openvino": Peer("openvino", "bundled", _openvino(), note="the bundled Q4_1 file, its defaults: 8-bit KV"),
-    "openvino-f16": Peer(
-        "openvino", "bundled", _openvino("--kv-precision", "f16"), note="as openvino, half-precision KV"
-    ),
-    "openvino-exact": Peer(
-        "openvino",
-        "bundled",
-        _openvino("--kv-precision", "f16", "--exact"),
-        note="half-precision KV, float32 arithmetic",
-    ),
+    "openvino": Peer("openvino", "bundled", _openvino(), note="its defaults: the bundled Q4_1 file, 8-bit KV"),
+    "openvino-f16": Peer("openvino", "bundled", _openvino(*HALF_KV), note="half-precision KV, else its defaults"),
+    "openvino-exact": Peer("openvino", "bundled", _openvino(*HALF_KV, "--exact"), note="float32, half-precision KV"),
     "vllm": Peer("vllm", "hugging_face", _vllm, _vllm_variables, note="float32 weights and KV"),
 }

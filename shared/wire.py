@@ -120,6 +120,8 @@ class CacheCounters(Wire, frozen=True):
     nodes: int = 0
     namespaces: int = 0
     cheap_namespaces: int = 0  # whose reuse is so low that they are kept in the cheap mode
+    drafted_tokens: int = 0  # guessed from a request's own text, and computed
+    accepted_tokens: int = 0  # of these, found right
 
 
 class StageTimes(Wire, frozen=True):
@@ -149,6 +151,7 @@ class ExecutorInfo(Wire, frozen=True):
     max_batch: int  # lanes in one step
     max_model_len: int
     caches: bool = True  # what was computed can be found by others
+    draft_tokens: int = 0  # the most that it drafts for one request in a step, if a plan has them to spare
 
 
 class Stored(Wire, frozen=True, tag=1):
@@ -431,6 +434,7 @@ class StepResult(Message, frozen=True):
     cache: CacheCounters
     times: StageTimes
     events: tuple[TreeEvent, ...] = ()  # what the step has changed in the tree, in order
+    drafted_tokens: int = 0  # computed beyond the slices, accepted or not
 
 
 class TreeChanged(Message, frozen=True):

@@ -6,8 +6,9 @@ Knows tensors and logits. Does not know plans, finish rules or who owns a slot; 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Protocol
 
 import torch
@@ -17,7 +18,8 @@ from services.executor.batch import flat_batch
 from services.executor.chunk import Chunk
 from services.executor.kv_pool import KvPool, KvShape
 from services.executor.model.forward import Batch
-from services.executor.sampler import Sampled, SamplingFailed, prompt_logprobs, sample
+from services.executor.nodes import NO_TOKENS, Tokens
+from services.executor.sampler import Sampled, SamplingFailed, SamplingState, prompt_logprobs, sample
 from shared import wire
 
 
@@ -42,7 +44,7 @@ class ForwardModel(Protocol):
 @dataclass(frozen=True, slots=True)
 class Computed:
     prompt_logprobs: tuple[wire.TokenLogprob, ...]  # of the chunk's scored positions
-    sampled: Sampled | None
+    sampled: tuple[Sampled, ...]  # each but the last is the draft in its place
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +78,8 @@ def compute(chunks: Sequence[Chunk], model: ForwardModel, pool: KvPool, watch: S
     except torch.AcceleratorError:
         raise
     except Exception as error:
+        if len(chunks) == 1 and len(chunks[0].drafts):
+            return compute([replace(chunks[0], drafts=NO_TOKENS)], model, pool, watch)
         if len(chunks) == 1:
             return [Failed(f"{type(error).__name__}: {error}")]
         half = len(chunks) // 2
@@ -91,11 +95,9 @@ def _compute_together(
     _wait_for(logits)
     computed = watch.clock()
     scored = _score(chunks, logits)
-    sampling = [chunk for chunk in chunks if chunk.samples]
-    results = iter(sample(logits[len(logits) - len(sampling) :], [chunk.lane.state for chunk in sampling]))
-    found = [
-        _result(scores, next(results) if chunk.samples else None) for chunk, scores in zip(chunks, scored, strict=True)
-    ]
+    states = [state for chunk in chunks if chunk.samples for state in _states(chunk)]
+    sampled = iter(sample(logits[len(logits) - len(states) :], states))
+    found = [_result(chunk, scores, sampled) for chunk, scores in zip(chunks, scored, strict=True)]
     watch.forward_s += computed - start
     watch.sample_s += watch.clock() - computed
     return found
@@ -123,5 +125,29 @@ def _score(chunks: Sequence[Chunk], logits: Tensor) -> list[tuple[wire.TokenLogp
     return scored
 
 
-def _result(scores: tuple[wire.TokenLogprob, ...], sampled: Sampled | SamplingFailed | None) -> Computed | Failed:
-    return Failed(sampled.reason) if isinstance(sampled, SamplingFailed) else Computed(scores, sampled)
+def _states(chunk: Chunk) -> list[SamplingState]:
+    """For its last own row and those of its drafts, as they are if all drafts before them are right."""
+    state = chunk.lane.state
+    return [state, *state.after(chunk.drafts.tolist())]
+
+
+def _result(
+    chunk: Chunk, scores: tuple[wire.TokenLogprob, ...], sampled: Iterator[Sampled | SamplingFailed]
+) -> Computed | Failed:
+    """Takes as many of what is sampled as the chunk has rows for it."""
+    if not chunk.samples:
+        return Computed(scores, ())
+    first, *behind = islice(sampled, 1 + len(chunk.drafts))
+    if isinstance(first, SamplingFailed):
+        return Failed(first.reason)
+    return Computed(scores, _verified(first, behind, chunk.drafts))
+
+
+def _verified(first: Sampled, behind: Iterable[Sampled | SamplingFailed], drafts: Tokens) -> tuple[Sampled, ...]:
+    """What is sampled up to the first token that is not the draft in its place. A failed row is left for its turn."""
+    taken = [first]
+    for draft, sampled in zip(drafts.tolist(), behind, strict=True):
+        if taken[-1].token_id != draft or isinstance(sampled, SamplingFailed):
+            break
+        taken.append(sampled)
+    return tuple(taken)

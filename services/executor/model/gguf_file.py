@@ -14,6 +14,7 @@ import gguf
 import numpy as np
 from numpy.typing import NDArray
 
+from services.executor.model.stored import Stored, StoredKind
 from shared.config import ConfigError
 
 T = TypeVar("T")
@@ -56,6 +57,13 @@ class GgufFile:
 
     def tensor_names(self) -> Iterator[str]:
         return iter(self._tensors)
+
+    def stored(self, name: str) -> Stored | None:
+        """A matrix as the file has it, on disk; None if it is none, or of a kind that is not kept as it is."""
+        tensor = self._tensors[name]
+        if tensor.data.ndim != 2 or tensor.tensor_type.name not in StoredKind.__members__:
+            return None
+        return Stored(StoredKind[tensor.tensor_type.name], tensor.data.view(np.uint8))
 
     def tensor(self, name: str) -> NDArray[np.float32]:
         """Dequantised, (rows, columns) or (columns,), as torch orders them."""

@@ -9,12 +9,26 @@ import torch
 from services.executor.attention.base import AttentionBackend, PlanT
 from services.executor.model.config import read_shape
 from services.executor.model.forward import Model
+from services.executor.model.linears import WeightForm, choose
 from services.executor.model.weights import load_weights
 
 
 def load_model(
-    folder: Path, *, attention: AttentionBackend[PlanT], device: torch.device, dtype: torch.dtype
+    folder: Path,
+    *,
+    attention: AttentionBackend[PlanT],
+    device: torch.device,
+    dtype: torch.dtype,
+    weights: WeightForm = "float32",
 ) -> Model[PlanT]:
-    """Raises ConfigError if the folder's model cannot be read or is not one that the forward pass computes."""
+    """The torch forward pass.
+
+    Args:
+        dtype: of the arithmetic.
+        weights: how linear layers keep theirs where the arithmetic is float32.
+
+    Raises:
+        ConfigError: the folder's model cannot be read or is not one that the forward pass computes.
+    """
     shape = read_shape(folder)
-    return Model(shape, load_weights(folder, shape, device, dtype), attention)
+    return Model(shape, load_weights(folder, shape, device, dtype, choose(device, dtype, weights)), attention)

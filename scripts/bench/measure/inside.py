@@ -1,0 +1,122 @@
+"""An executor in this process, driven step by step: requests of any context are there at once, then decode.
+
+A context's keys and values are not computed: the pool is filled with noise and the model is passed over while the
+contexts are taken up, since a step takes as long whatever they hold. Knows plans and the runner; no scheduler.
+"""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections.abc import Iterable, Sequence
+from typing import cast
+
+import torch
+import yaml
+from torch import Tensor
+
+from scripts.bench.measure.work import Shape
+from services.executor.assembly import assemble
+from services.executor.compute import ComputedShape, ForwardModel
+from services.executor.model.forward import Batch
+from services.executor.model.prepare import prepare
+from shared import wire
+from shared.config import load
+
+PASSED_OVER_TOKENS = 4096  # at a time
+NEW_TOKENS = 4096  # more than any measurement decodes
+ORDINARY = range(1000, 40_000)  # ids that end nothing
+
+
+class Passable:
+    """A model that can be told to pass over what it is given."""
+
+    def __init__(self, model: ForwardModel) -> None:
+        self._model = model
+        self.passes = False
+
+    @property
+    def shape(self) -> ComputedShape:
+        return self._model.shape
+
+    @property
+    def device(self) -> torch.device:
+        return self._model.device
+
+    @property
+    def dtype(self) -> torch.dtype:
+        return self._model.dtype
+
+    def forward(self, batch: Batch, keys: Tensor, values: Tensor) -> Tensor:
+        if self.passes:
+            return torch.zeros(len(batch.logits_rows), self.shape.vocab_size)
+        return self._model.forward(batch, keys, values)
+
+
+def settings(pairs: Iterable[str]) -> dict[str, object]:
+    """KEY=VALUE, as on the command line; the values are read as YAML, as in a configuration file."""
+    return {name: yaml.safe_load(value) for name, _, value in (pair.partition("=") for pair in pairs)}
+
+
+class Inside:
+    def __init__(self, options: dict[str, object], model_path: str = "bundled") -> None:
+        """Options are the configuration's `executor` keys, such as max_total_tokens."""
+        overrides = {f"executor.{name}": value for name, value in options.items()}
+        config = load(overrides={"model.path": model_path, **overrides})
+        prepare(config.model)
+        self.runner = assemble(config).runner
+        # The only place that looks behind the runner: nothing else needs its model or its pool from outside.
+        self.model = self.runner._model = Passable(self.runner._model)
+        for part in (self.runner._pool.keys, self.runner._pool.values):
+            for layer in part:
+                layer.copy_(torch.randn(layer.shape))
+        self.threads = torch.get_num_threads()
+        self._steps = itertools.count(1)
+        self._chance = random.Random(1)
+
+    @property
+    def shape(self) -> Shape:
+        return cast(Shape, self.model.shape)
+
+    @property
+    def kv_itemsize(self) -> int:
+        return self.runner._pool.keys.dtype.itemsize
+
+    def tokens(self, count: int) -> tuple[int, ...]:
+        return tuple(self._chance.choices(ORDINARY, k=count))
+
+    def step(
+        self, slices: Iterable[wire.Slice], admits: Sequence[wire.Admit] = (), release: Sequence[int] = ()
+    ) -> wire.StepResult:
+        result = self.runner.run(wire.StepPlan(next(self._steps), tuple(admits), tuple(slices), release=tuple(release)))
+        for outcome in result.outcomes:
+            if outcome.error is not None or outcome.declined:
+                raise RuntimeError(f"the executor refused: {outcome}")
+        return result
+
+    def take_up(self, prompts: Sequence[tuple[int, ...]]) -> list[int]:
+        """Requests whose prompts count as computed; the next step of each decodes. Returns their lanes."""
+        lanes = list(range(len(prompts)))
+        for lane, prompt in zip(lanes, prompts, strict=True):
+            self.admit(lane, prompt)
+            self.pass_over(lane, len(prompt))
+        return lanes
+
+    def pass_over(self, lane: int, tokens: int) -> None:
+        """So many of the lane's next tokens count as computed."""
+        self.model.passes = True
+        for start in range(0, tokens, PASSED_OVER_TOKENS):
+            self.step([wire.Slice(lane, min(tokens - start, PASSED_OVER_TOKENS))])
+        self.model.passes = False
+
+    def admit(self, lane: int, prompt: tuple[int, ...]) -> None:
+        sampling = wire.Sampling(seed=1, temperature=0.0, ignore_eos=True)
+        self.step([], admits=[wire.Admit(lane, f"r{lane}", prompt, sampling, NEW_TOKENS)])
+
+    def decode(self, lanes: Iterable[int]) -> wire.StageTimes:
+        return self.step([wire.Slice(lane, 1) for lane in lanes]).times
+
+    def clear(self, lanes: Sequence[int]) -> None:
+        """End them, and forget what they left behind."""
+        self.step([], release=lanes)
+        self.runner.flush()

@@ -1,0 +1,35 @@
+"""Times several ways of doing one thing in turns, so that what else the machine does falls on all of them."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable, Mapping
+
+Clock = Callable[[], float]
+
+
+def in_turns(
+    contestants: Mapping[str, Callable[[], object]], rounds: int, clock: Clock = time.perf_counter
+) -> dict[str, list[float]]:
+    """Seconds of each call, by contestant. A round before the first is not counted; the order shifts each round."""
+    names = list(contestants)
+    found: dict[str, list[float]] = {name: [] for name in names}
+    for number in range(rounds + 1):
+        shift = number % len(names)
+        for name in (*names[shift:], *names[:shift]):
+            start = clock()
+            contestants[name]()
+            if number:
+                found[name].append(clock() - start)
+    return found
+
+
+def round_ratios(slower: list[float], faster: list[float]) -> list[float]:
+    """Round by round, how many times as long the first takes."""
+    return [a / b for a, b in zip(slower, faster, strict=True)]
+
+
+def slope(points: Mapping[float, float]) -> float:
+    """Of the straight line that fits best, by least squares. Raises StatisticsError for fewer than two points."""
+    return statistics.linear_regression(list(points), list(points.values())).slope

@@ -163,6 +163,20 @@ def store_half(typing: Any, address: Any, vector: Any) -> Any:
 
 
 @intrinsic
+def store_bfloat(typing: Any, address: Any, vector: Any) -> Any:
+    """As bfloat16, rounded to nearest, ties to even."""
+
+    def make(context: Any, builder: Any, _signature: Any, args: Any) -> ir.Value:
+        bits = builder.bitcast(args[1], _of(_INT))
+        odd = builder.and_(builder.lshr(bits, _constant(_INT, 16)), _constant(_INT, 1))
+        rounded = builder.add(bits, builder.add(odd, _constant(_INT, 0x7FFF)))
+        _store(builder, args[0], builder.trunc(builder.lshr(rounded, _constant(_INT, 16)), _of(_SHORT)), 2)
+        return context.get_dummy_value()
+
+    return types.void(types.int64, F32), make
+
+
+@intrinsic
 def splat_at(typing: Any, address: Any) -> Any:
     """One float32 from memory in all lanes."""
     return F32(types.int64), lambda _c, builder, _s, args: _splat(builder, _load(builder, args[0], _FLOAT, 4))
@@ -196,6 +210,12 @@ def get_int(typing: Any, address: Any) -> Any:
 
 
 @intrinsic
+def get_long(typing: Any, address: Any) -> Any:
+    """One int64 from memory."""
+    return types.int64(types.int64), lambda _c, builder, _s, args: _load(builder, args[0], _LONG, 8)
+
+
+@intrinsic
 def prefetch(typing: Any, address: Any) -> Any:
     """Ask for a cache line that will be read soon."""
 
@@ -206,6 +226,17 @@ def prefetch(typing: Any, address: Any) -> Any:
         return context.get_dummy_value()
 
     return types.void(types.int64), make
+
+
+@intrinsic
+def put_long(typing: Any, address: Any, value: Any) -> Any:
+    """One int64 to memory."""
+
+    def make(context: Any, builder: Any, _signature: Any, args: Any) -> ir.Value:
+        _store(builder, args[0], args[1], 8)
+        return context.get_dummy_value()
+
+    return types.void(types.int64, types.int64), make
 
 
 # --- arithmetic ------------------------------------------------------------------------------------------------------
@@ -296,26 +327,39 @@ _EXP = (1.8775767e-3, 8.9893397e-3, 5.5826318e-2, 2.4015361e-1, 6.9315308e-1, 9.
 
 @intrinsic
 def exp(typing: Any, vector: Any) -> Any:
-    """e to the power of each lane, to about 2e-7 of its size; below -87 it is that of -87.
-
-    2^whole is put into the exponent's bits; 2^fraction is a polynomial (minimax, of degree 5).
-    """
+    """e to the power of each lane, to about 2e-7 of its size; below -87 it is that of -87."""
 
     def make(_context: Any, builder: Any, _signature: Any, args: Any) -> ir.Value:
-        lowest = _constant(_FLOAT, -87.0)
+        lowest, highest = _constant(_FLOAT, -87.0), _constant(_FLOAT, 88.0)
         clamped = builder.select(builder.fcmp_ordered(">", args[0], lowest), args[0], lowest)
-        power = builder.fmul(clamped, _constant(_FLOAT, 1.4426950408889634))
-        whole = _call(builder, f"llvm.floor.v{LANES}f32", _of(_FLOAT), power)
-        fraction = builder.fsub(power, whole)
-        result: ir.Value = _constant(_FLOAT, _EXP[0])
-        for coefficient in _EXP[1:]:
-            more = _constant(_FLOAT, coefficient)
-            result = _call(builder, f"llvm.fma.v{LANES}f32", _of(_FLOAT), result, fraction, more)
-        exponent = builder.add(builder.fptosi(whole, _of(_INT)), _constant(_INT, 127))
-        scale = builder.bitcast(builder.shl(exponent, _constant(_INT, 23)), _of(_FLOAT))
-        return builder.fmul(result, scale)
+        clamped = builder.select(builder.fcmp_ordered("<", clamped, highest), clamped, highest)
+        return _power_of_two(builder, builder.fmul(clamped, _constant(_FLOAT, 1.4426950408889634)))
 
     return F32(F32), make
+
+
+@intrinsic
+def exp2(typing: Any, vector: Any) -> Any:
+    """2 to the power of each lane, to about 2e-7 of its size; below -126 it is that of -126."""
+
+    def make(_context: Any, builder: Any, _signature: Any, args: Any) -> ir.Value:
+        lowest = _constant(_FLOAT, -126.0)
+        return _power_of_two(builder, builder.select(builder.fcmp_ordered(">", args[0], lowest), args[0], lowest))
+
+    return F32(F32), make
+
+
+def _power_of_two(builder: ir.IRBuilder, power: ir.Value) -> ir.Value:
+    """2^whole is put into the exponent's bits; 2^fraction is a polynomial (minimax, of degree 5)."""
+    whole = _call(builder, f"llvm.floor.v{LANES}f32", _of(_FLOAT), power)
+    fraction = builder.fsub(power, whole)
+    result: ir.Value = _constant(_FLOAT, _EXP[0])
+    for coefficient in _EXP[1:]:
+        more = _constant(_FLOAT, coefficient)
+        result = _call(builder, f"llvm.fma.v{LANES}f32", _of(_FLOAT), result, fraction, more)
+    exponent = builder.add(builder.fptosi(whole, _of(_INT)), _constant(_INT, 127))
+    scale = builder.bitcast(builder.shl(exponent, _constant(_INT, 23)), _of(_FLOAT))
+    return builder.fmul(result, scale)
 
 
 # --- between threads -------------------------------------------------------------------------------------------------

@@ -47,10 +47,10 @@ def prefill(inside: Inside, cached: int, rounds: int) -> dict[str, float]:
     """One chunk of a prompt behind so many tokens of it."""
     times = []
     for _ in range(rounds + 1):
-        inside.admit(0, inside.tokens(cached + CHUNK_TOKENS))
-        inside.pass_over(0, cached)
-        times.append(inside.step([wire.Slice(0, CHUNK_TOKENS)]).times)
-        inside.clear([0])
+        lane = inside.admit(inside.tokens(cached + CHUNK_TOKENS))
+        inside.pass_over(lane, cached)
+        times.append(inside.step([wire.Slice(lane, CHUNK_TOKENS)]).times)
+        inside.clear([lane])
     return stages(times[1:])
 
 

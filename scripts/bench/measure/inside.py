@@ -24,7 +24,7 @@ from shared import wire
 from shared.config import load
 
 PASSED_OVER_TOKENS = 4096  # at a time
-NEW_TOKENS = 4096  # more than any measurement decodes
+NEW_TOKENS = 120  # more than any measurement decodes
 ORDINARY = range(1000, 40_000)  # ids that end nothing
 
 
@@ -68,10 +68,10 @@ class Inside:
         # The only place that looks behind the runner: nothing else needs its model or its pool from outside.
         self.model = self.runner._model = Passable(self.runner._model)
         for part in (self.runner._pool.keys, self.runner._pool.values):
-            for layer in part:
-                layer.copy_(torch.randn(layer.shape))
+            part.copy_(torch.randn(part.shape[1:]))
         self.threads = torch.get_num_threads()
         self._steps = itertools.count(1)
+        self._lanes = itertools.count()
         self._chance = random.Random(1)
 
     @property
@@ -96,9 +96,8 @@ class Inside:
 
     def take_up(self, prompts: Sequence[tuple[int, ...]]) -> list[int]:
         """Requests whose prompts count as computed; the next step of each decodes. Returns their lanes."""
-        lanes = list(range(len(prompts)))
+        lanes = [self.admit(prompt) for prompt in prompts]
         for lane, prompt in zip(lanes, prompts, strict=True):
-            self.admit(lane, prompt)
             self.pass_over(lane, len(prompt))
         return lanes
 
@@ -109,9 +108,12 @@ class Inside:
             self.step([wire.Slice(lane, min(tokens - start, PASSED_OVER_TOKENS))])
         self.model.passes = False
 
-    def admit(self, lane: int, prompt: tuple[int, ...]) -> None:
+    def admit(self, prompt: tuple[int, ...]) -> int:
+        """Returns the lane."""
+        lane = next(self._lanes)
         sampling = wire.Sampling(seed=1, temperature=0.0, ignore_eos=True)
         self.step([], admits=[wire.Admit(lane, f"r{lane}", prompt, sampling, NEW_TOKENS)])
+        return lane
 
     def decode(self, lanes: Iterable[int]) -> wire.StageTimes:
         return self.step([wire.Slice(lane, 1) for lane in lanes]).times

@@ -1,0 +1,1 @@
+"""What `gpu_check` checks and measures on a CUDA device."""

@@ -1,0 +1,156 @@
+"""The forward pass of the CPU: one call of a compiled function for each step.
+
+Computes what `forward.Model` computes, in float32, from packed weights. Knows the buffers of a step. Knows nothing of
+how the kernels compute, of requests, or of who owns a slot.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from services.executor.attention.pieces import Workspace, plan_attention
+from services.executor.kernels.attention import scratch_bytes
+from services.executor.kernels.forward import GATE_ROWS, PANEL_BYTES, ModelFrame, Rows, StepFrame, forward
+from services.executor.kernels.team import LINE, Team
+from services.executor.kernels.tile import PANEL
+from services.executor.model.config import ModelShape, read_shape
+from services.executor.model.forward import Batch
+from services.executor.model.packed_weights import PackedForm, PackedWeights
+from services.executor.model.packing import PackedKind
+from services.executor.model.rope import inverse_frequencies
+from services.executor.model.stored_weights import StoredWeights, load_stored
+
+POOL_KINDS = {
+    torch.float32: PackedKind.FLOAT32,
+    torch.float16: PackedKind.FLOAT16,
+    torch.bfloat16: PackedKind.BFLOAT16,
+}
+MULTIPLE = 16  # of sizes: whole vectors on any processor
+
+
+def computes(shape: ModelShape) -> bool:
+    """Whether the kernels can compute a model of this shape."""
+    sizes = shape.hidden_size, shape.intermediate_size, shape.head_dim
+    return all(size % MULTIPLE == 0 for size in sizes)
+
+
+def load_fused(folder: Path, *, form: PackedForm, threads: int) -> FusedModel:
+    """Raises ConfigError if the folder's model cannot be read or is not one that the forward pass computes."""
+    shape = read_shape(folder)
+    return FusedModel(shape, load_stored(folder, shape), form, Team(threads))
+
+
+class FusedModel:
+    device = torch.device("cpu")
+    dtype = torch.float32
+
+    def __init__(self, shape: ModelShape, weights: StoredWeights, form: PackedForm, team: Team) -> None:
+        self.shape = shape
+        self._team = team
+        self._weights = PackedWeights(weights, form)
+        self._angles = _angles(shape)  # cosines and sines
+        self._buffers = _Buffers(shape, team.threads)
+        self._workspace = Workspace()
+        self._frame = ModelFrame(
+            shape.layers,
+            self._weights.records.ctypes.data,
+            self._weights.final_norm,
+            self._weights.head.ctypes.data,
+            shape.heads,
+            shape.kv_heads,
+            shape.head_dim,
+            shape.hidden_size,
+            *(table.ctypes.data for table in self._angles),
+        )
+
+    @property
+    def weight_bytes(self) -> int:
+        return self._weights.num_bytes
+
+    def forward(self, batch: Batch, keys: Tensor, values: Tensor) -> Tensor:
+        """Compute the batch's tokens.
+
+        Args:
+            keys, values: the KV pool, (layers, slots, kv_heads, head_dim); `batch.slots` are written in each layer.
+
+        Returns:
+            (rows, vocab_size) float32, the logits of `batch.logits_rows`, until the next call.
+        """
+        rows, wanted = len(batch.token_ids), len(batch.logits_rows)
+        shape, buffers = self.shape, self._buffers
+        buffers.hold(rows, wanted)
+        buffers.hidden[:rows, : shape.hidden_size] = self._weights.embedding.rows(batch.token_ids.numpy())
+        plan = plan_attention(
+            batch.segments, shape.heads, shape.kv_heads, shape.head_dim, self._team.threads, self._workspace
+        )
+        step = StepFrame(
+            rows,
+            batch.positions.data_ptr(),
+            batch.slots.data_ptr(),
+            *(
+                _rows(buffer)
+                for buffer in (buffers.hidden, buffers.normed, buffers.qkv, buffers.attended, buffers.gated)
+            ),
+            batch.logits_rows.data_ptr(),
+            wanted,
+            _rows(buffers.logits),
+            keys.data_ptr(),
+            values.data_ptr(),
+            keys.stride(0) * keys.element_size(),
+            POOL_KINDS[keys.dtype],
+            plan.address,
+            plan.pieces,
+            int(plan.partials),
+            buffers.scratch,
+            buffers.scratch_stride,
+        )
+        self._team.run(forward, self._frame, step, shape.rms_norm_eps)
+        return torch.from_numpy(buffers.logits[:wanted, : shape.vocab_size])
+
+
+class _Buffers:
+    """Memory that is used again in every step, and grows with the largest."""
+
+    def __init__(self, shape: ModelShape, threads: int) -> None:
+        heads = shape.heads + 2 * shape.kv_heads
+        self._widths = {
+            "hidden": shape.hidden_size,
+            "normed": shape.hidden_size,
+            "qkv": heads * shape.head_dim,
+            "attended": shape.heads * shape.head_dim,
+            "gated": shape.intermediate_size,
+        }
+        self._vocab_size = shape.vocab_size
+        self.hidden = self.normed = self.qkv = self.attended = self.gated = self.logits = np.empty((0, 0), np.float32)
+        inputs = max(self._widths.values())
+        linear_bytes = (GATE_ROWS + inputs) * PANEL_BYTES
+        self.scratch_stride = -(-max(linear_bytes, scratch_bytes(shape.head_dim)) // LINE) * LINE
+        self._scratch = np.zeros(threads * self.scratch_stride + LINE, np.uint8)
+        self.scratch = -(-self._scratch.ctypes.data // LINE) * LINE
+
+    def hold(self, rows: int, wanted: int) -> None:
+        if rows > len(self.hidden):
+            for name, width in self._widths.items():
+                setattr(self, name, _panels(rows, width))
+        if wanted > len(self.logits):
+            self.logits = _panels(wanted, self._vocab_size)
+
+
+def _panels(rows: int, width: int) -> NDArray[np.float32]:
+    """What is behind a row's width is written, and read by nobody."""
+    return np.zeros((rows + rows // 4, -(-width // PANEL) * PANEL), np.float32)
+
+
+def _rows(buffer: NDArray[np.float32]) -> Rows:
+    return Rows(buffer.ctypes.data, buffer.strides[0])
+
+
+def _angles(shape: ModelShape) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    """Cosines and sines of all positions, (max_position, head_dim / 2) each."""
+    angles = torch.outer(torch.arange(shape.max_position, dtype=torch.float32), inverse_frequencies(shape))
+    return angles.cos().numpy(), angles.sin().numpy()

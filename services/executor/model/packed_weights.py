@@ -1,0 +1,95 @@
+"""All weights of a model packed for the kernels, and the tables by which these find them.
+
+Knows the layout of a layer's record. Knows nothing of steps or of arithmetic.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from services.executor.kernels.forward import (
+    DOWN,
+    GATE,
+    INPUT_NORM,
+    KEY_NORM,
+    LONG,
+    OUTPUT,
+    POST_ATTENTION_NORM,
+    QKV,
+    QUERY_NORM,
+    RECORD_BYTES,
+    UP,
+)
+from services.executor.kernels.linear import ENTRY_BYTES
+from services.executor.kernels.tile import PANEL
+from services.executor.model.packing import pack
+from services.executor.model.stored import Floats, Stored, stored
+from services.executor.model.stored_weights import StoredLayer, StoredLinear, StoredWeights
+
+PackedForm: TypeAlias = Literal["native", "float16", "float32"]
+
+Longs = NDArray[np.int64]
+
+
+class PackedWeights:
+    """Args:
+    form: native, as they are stored; or all as floats of one size.
+    """
+
+    def __init__(self, weights: StoredWeights, form: PackedForm) -> None:
+        self._form = form
+        self._kept: list[NDArray[Any]] = []  # what the addresses point to
+        self.num_bytes = weights.embedding.num_bytes
+        self.embedding = weights.embedding
+        self.records = np.zeros((len(weights.layers), RECORD_BYTES // LONG), np.int64)
+        for record, layer in zip(self.records, weights.layers, strict=True):
+            self._layer(record, layer)
+        self.final_norm = self._keep(weights.norm)
+        self.head = np.zeros(ENTRY_BYTES // LONG, np.int64)
+        self._matrix(self.head, 0, weights.head.matrices, weights.head.bias)
+
+    def _layer(self, record: Longs, layer: StoredLayer) -> None:
+        gate, up = layer.gate_up.matrices
+        self._linear(record, QKV, layer.qkv)
+        self._linear(record, OUTPUT, layer.output)
+        self._matrix(record, GATE, (gate,), None)
+        self._matrix(record, UP, (up,), None)
+        self._linear(record, DOWN, layer.down)
+        norms = {
+            INPUT_NORM: layer.input_norm,
+            POST_ATTENTION_NORM: layer.post_attention_norm,
+            QUERY_NORM: layer.query_norm,
+            KEY_NORM: layer.key_norm,
+        }
+        for offset, norm in norms.items():
+            record[offset // LONG] = 0 if norm is None else self._keep(norm)
+
+    def _linear(self, record: Longs, offset: int, linear: StoredLinear) -> None:
+        self._matrix(record, offset, linear.matrices, linear.bias)
+
+    def _matrix(self, record: Longs, offset: int, matrices: tuple[Stored, ...], bias: Floats | None) -> None:
+        """Write its table entry."""
+        packed = pack([self._formed(matrix) for matrix in matrices], PANEL)
+        panels = packed.num_bytes // packed.panel_bytes
+        padded = None if bias is None else np.concatenate((bias, np.zeros(panels * PANEL - len(bias), np.float32)))
+        entry = (packed.kind, self._keep(packed.data), packed.panel_bytes, packed.inputs, self._address(padded), panels)
+        record[offset // LONG : offset // LONG + len(entry)] = entry
+
+    def _formed(self, matrix: Stored) -> Stored:
+        """Float16 only where that is nearly exact: no weight beyond its range."""
+        if self._form == "native":
+            return matrix
+        values = matrix.dequantised()
+        fits = self._form == "float16" and np.abs(values).max(initial=0) <= np.finfo(np.float16).max
+        return stored(values.astype(np.float16) if fits else values)
+
+    def _address(self, values: Floats | None) -> int:
+        return 0 if values is None else self._keep(values)
+
+    def _keep(self, values: NDArray[Any]) -> int:
+        self._kept.append(np.ascontiguousarray(values))
+        self.num_bytes += values.nbytes
+        return int(self._kept[-1].ctypes.data)

@@ -34,6 +34,11 @@ EXECUTOR_GAUGES = {
     "pinned_tokens": ("sapwood_executor_kv_pinned_tokens", "KV slots that requests running there hold"),
     "cached_tokens": ("sapwood_executor_cache_tokens", "Tokens in this executor's radix cache"),
 }
+POOL_COUNTERS = {
+    "evicted_tokens": ("sapwood_cache_evicted_tokens", "Cached tokens that made room"),
+    "drafted_tokens": ("sapwood_drafted_tokens", "Tokens guessed ahead from a request's own text, and computed"),
+    "accepted_tokens": ("sapwood_accepted_draft_tokens", "Tokens guessed ahead that were found right"),
+}
 
 
 class Figures(msgspec.Struct, frozen=True, kw_only=True):
@@ -49,6 +54,8 @@ class Figures(msgspec.Struct, frozen=True, kw_only=True):
     nodes: int = 0
     namespaces: int = 0
     cheap_namespaces: int = 0
+    drafted_tokens: int = 0  # since its start
+    accepted_tokens: int = 0  # since its start
 
     @property
     def capacity_tokens(self) -> int:
@@ -71,8 +78,8 @@ class PoolMetrics:
             registry=registry,
         )
         self._full, self._cheap = namespaces.labels("full"), namespaces.labels("cheap")
-        self._evicted = Counter("sapwood_cache_evicted_tokens", "Cached tokens that made room", registry=registry)
-        self._evicted_of: dict[str, int] = {}  # by executor: its total when it was last asked
+        self._counters = {key: Counter(*named, registry=registry) for key, named in POOL_COUNTERS.items()}
+        self._totals: dict[tuple[str, str], int] = {}  # by figure and executor: when it was last asked
 
     def update(self, payload: Mapping[str, Any]) -> None:
         for key, gauge in self._queue.items():
@@ -84,8 +91,9 @@ class PoolMetrics:
         cheap = sum(figures.cheap_namespaces for figures in executors.values())
         self._cheap.set(cheap)
         self._full.set(sum(figures.namespaces for figures in executors.values()) - cheap)
-        for name, figures in executors.items():
-            self._count_evicted(name, figures.evicted_tokens)
+        for key in POOL_COUNTERS:
+            for name, figures in executors.items():
+                self._count(key, name, getattr(figures, key))
 
     def _update_each(self, executors: Mapping[str, Figures]) -> None:
         for key, gauge in self._each.items():
@@ -93,8 +101,8 @@ class PoolMetrics:
             for name, figures in executors.items():
                 gauge.labels(name).set(getattr(figures, key))
 
-    def _count_evicted(self, name: str, total: int) -> None:
+    def _count(self, key: str, name: str, total: int) -> None:
         """An executor that was started again counts from 0."""
-        before = self._evicted_of.get(name, 0)
-        self._evicted.inc(total - before if total >= before else total)
-        self._evicted_of[name] = total
+        before = self._totals.get((key, name), 0)
+        self._counters[key].inc(total - before if total >= before else total)
+        self._totals[key, name] = total

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import TypeAlias
 from zlib import crc32
 
 import numpy as np
@@ -18,6 +19,7 @@ from shared import wire
 from tests.services.executor.test_step import GREEDY, CheapFor, Scheduler, admit, tokens
 
 VOCABULARY = 64
+Forward: TypeAlias = Callable[[Batch, Tensor, Tensor], Tensor]
 
 
 class Eager(Drafting):
@@ -174,7 +176,7 @@ def test_drafts_change_no_request(sampling: wire.Sampling, prompt: list[int]) ->
         scheduler = Scheduler(rule=repetitive, drafting=drafting, spare_tokens=40, eos=[4])
         scheduler.model.forward = undecided(scheduler.model.forward)  # type: ignore[method-assign]
         scheduler.step(admits=(admit(0, prompt, 40, sampling=sampling),))
-        outcomes = []
+        outcomes: list[wire.Outcome] = []
         while not (outcomes and outcomes[-1].finish_reason):
             outcomes.append(scheduler.slice(_0=5)[0])
         ids = [token for outcome in outcomes for token in outcome.new_token_ids]
@@ -184,9 +186,11 @@ def test_drafts_change_no_request(sampling: wire.Sampling, prompt: list[int]) ->
     assert found[0] == found[1]
 
 
-def undecided(forward):  # type: ignore[no-untyped-def]
+def undecided(forward: Forward) -> Forward:
+    """Of these logits, several that are close."""
+
     def with_noise(batch: Batch, keys: Tensor, values: Tensor) -> Tensor:
-        logits: Tensor = forward(batch, keys, values)
+        logits = forward(batch, keys, values)
         ids = torch.arange(logits.shape[-1])
         return logits * 0.3 + torch.cos(logits.argmax(dim=-1, keepdim=True) + 3.0 * ids)
 

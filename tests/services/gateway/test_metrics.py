@@ -108,6 +108,14 @@ def test_what_was_evicted_is_counted_on_through_restarts_and_absences():
     assert evicted == [6, 9, 9, 14]
 
 
+def test_drafts_are_counted():
+    metrics = Metrics()
+    for drafted, accepted in ((5, 1), (9, 4)):
+        metrics.scheduler(counters(POOL | {"drafted_tokens": drafted, "accepted_tokens": accepted}))
+    found = samples(metrics)
+    assert (found["sapwood_drafted_tokens_total",], found["sapwood_accepted_draft_tokens_total",]) == (9, 4)
+
+
 def test_an_executor_may_keep_a_figure_to_itself():
     metrics = Metrics()
     metrics.scheduler(counters({}, POOL))

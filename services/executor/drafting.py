@@ -30,7 +30,7 @@ class Drafting:
 
     def observe(self, chunks: Sequence[Chunk], seconds: float) -> None:
         """A step has been measured."""
-        if all(chunk.end - chunk.start == 1 for chunk in chunks):
+        if chunks and all(chunk.end - chunk.start == 1 for chunk in chunks):
             self.cost.observe(sum(chunk.rows for chunk in chunks), seconds)
 
     def share(self, chunks: Sequence[Chunk], spare_tokens: int) -> Iterator[tuple[Chunk, int]]:

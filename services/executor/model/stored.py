@@ -88,7 +88,8 @@ def stored(values: NDArray[np.float32] | NDArray[np.float16]) -> Stored:
 
 
 def _dequantised(kind: StoredKind, raw: Bytes) -> Floats:
-    elements = raw.view(ELEMENTS[kind][0])
+    element, weights = ELEMENTS[kind]
+    elements = raw.view(element)
     match kind:
         case StoredKind.F32 | StoredKind.F16:
             values: Floats = elements.astype(np.float32)
@@ -103,7 +104,7 @@ def _dequantised(kind: StoredKind, raw: Bytes) -> Floats:
             values = _scale(elements) * _nibbles(elements) + minimum
         case unknown:
             assert_never(unknown)
-    return values.reshape(len(raw), -1)
+    return values.reshape(len(elements), elements.shape[1] * weights)
 
 
 def _scale(groups: Elements) -> Floats:

@@ -44,3 +44,16 @@ def test_refuses_a_part_of_a_split_file(tmp_path, folder):
     path = make_tiny_gguf(tmp_path / "model.gguf", folder, metadata={"split.count": 3})
     with pytest.raises(ConfigError, match="one of 3 parts"):
         GgufFile(path)
+
+
+def test_a_matrix_is_given_as_it_is_stored(tmp_path, folder):
+    file = GgufFile(make_tiny_gguf(tmp_path / "q.gguf", folder, quantization=gguf.GGMLQuantizationType.Q4_1))
+    matrix = file.stored("blk.1.ffn_down.weight")
+    assert (matrix.kind, matrix.outputs, matrix.inputs) == ("Q4_1", 64, 128)
+    np.testing.assert_array_equal(matrix.dequantised(), file.tensor("blk.1.ffn_down.weight"))
+    assert file.stored("blk.1.ffn_norm.weight") is None, "a vector"
+
+
+def test_a_matrix_of_another_kind_is_not_given_as_it_is(tmp_path, folder):
+    file = GgufFile(make_tiny_gguf(tmp_path / "q.gguf", folder, quantization=gguf.GGMLQuantizationType.Q5_1))
+    assert file.stored("blk.1.ffn_down.weight") is None

@@ -1,5 +1,6 @@
 import json
 
+import gguf
 import numpy as np
 import pytest
 from hypothesis import given
@@ -7,6 +8,7 @@ from hypothesis import strategies as st
 from safetensors.numpy import load_file
 
 from services.executor.model import gguf_weights
+from services.executor.model.checkpoint import open_checkpoint
 from services.executor.model.gguf_config import config_of
 from services.executor.model.gguf_file import GgufFile
 from services.executor.model.gguf_weights import hugging_face_name, unpermuted, write_weights
@@ -33,6 +35,38 @@ def test_gives_back_the_folders_weights_bit_for_bit(tmp_path, architecture, chan
     assert found.keys() == expected.keys()
     for name, values in expected.items():
         np.testing.assert_array_equal(found[name], values, err_msg=name)
+
+
+@pytest.mark.parametrize("kind", ["F16", "BF16", "Q8_0", "Q4_0", "Q4_1"])
+@pytest.mark.parametrize("architecture", ["llama", "qwen3"])
+def test_matrices_keep_their_form(tmp_path, architecture, kind):
+    """The rows that are put in another order, too."""
+    folder = make_tiny_model(tmp_path / "folder", architecture, intermediate_size=128, head_dim=32)
+    quantization = gguf.GGMLQuantizationType[kind]
+    path = make_tiny_gguf(tmp_path / "model.gguf", folder, quantization=quantization)
+    target = convert(path, tmp_path / "target")
+    weights = load_file(folder / "model.safetensors")
+    with open_checkpoint(target) as checkpoint:
+        for name, values in weights.items():
+            if values.ndim == 1:
+                np.testing.assert_array_equal(checkpoint.vector(name, *values.shape), values)
+                continue
+            matrix = checkpoint.matrix(name, *values.shape)
+            expected = gguf.quants.dequantize(gguf.quants.quantize(values, quantization), quantization)
+            assert matrix.kind == kind
+            np.testing.assert_array_equal(matrix.dequantised(), expected, err_msg=name)
+
+
+def test_other_kinds_become_float32(tmp_path):
+    folder = make_tiny_model(tmp_path / "folder", intermediate_size=128)
+    quantization = gguf.GGMLQuantizationType.Q5_0
+    target = convert(make_tiny_gguf(tmp_path / "model.gguf", folder, quantization=quantization), tmp_path / "target")
+    name = "model.layers.1.mlp.up_proj.weight"
+    values = load_file(folder / "model.safetensors")[name]
+    expected = gguf.quants.dequantize(gguf.quants.quantize(values, quantization), quantization)
+    with open_checkpoint(target) as checkpoint:
+        assert checkpoint.matrix(name, 128, 64).kind == "F32"
+        np.testing.assert_array_equal(checkpoint.matrix(name, 128, 64).dequantised(), expected)
 
 
 def test_a_large_model_goes_into_several_files_with_an_index(tmp_path, monkeypatch):

@@ -10,6 +10,14 @@ from tests.support.tiny_model import ARCHITECTURES, make_tiny_model
 CPU = torch.device("cpu")
 
 
+class Doubled:
+    """A linear layer that takes twice the room."""
+
+    def __init__(self, weight, bias):
+        self.weight = weight.clone()
+        self.num_bytes = 2 * (weight.nbytes + (0 if bias is None else bias.nbytes))
+
+
 def load(folder, dtype=torch.float32):
     return load_weights(folder, read_shape(folder), CPU, dtype)
 
@@ -40,6 +48,16 @@ def test_half_precision_takes_half_the_memory(tmp_path):
     half = load(folder, torch.bfloat16)
     assert half.embedding.dtype == torch.bfloat16
     assert half.num_bytes * 2 == load(folder).num_bytes
+
+
+def test_a_packed_head_is_a_copy_of_the_embedding(tmp_path):
+    folder = make_tiny_model(tmp_path, "llama", tie_word_embeddings=True)
+    plain = load(folder)
+    packed = load_weights(folder, read_shape(folder), CPU, torch.float32, Doubled)
+    assert packed.head.weight is not packed.embedding
+    matrices = [linear for layer in plain.layers for linear in (layer.qkv, layer.output, layer.gate_up, layer.down)]
+    doubled = sum(linear.num_bytes for linear in matrices) + 2 * plain.embedding.nbytes
+    assert packed.num_bytes - plain.num_bytes == doubled
 
 
 def test_reads_weights_that_lie_in_several_files(tmp_path):

@@ -52,6 +52,11 @@ class Work:
             self.slices + other.slices, self.tokens + other.tokens, self.pairs + other.pairs, self.read + other.read
         )
 
+    def beside(self, tokens: int) -> Work:
+        """With `tokens` more in its slices, behind as much context as the others have."""
+        pairs = tokens * self.pairs / self.tokens if self.tokens else 0.0
+        return Work(self.slices, self.tokens + tokens, self.pairs + pairs, self.read)
+
     @property
     def features(self) -> Features:
         return (1.0, self.slices, self.tokens, self.pairs, self.read)
@@ -183,6 +188,10 @@ class StepBudget:
         if not self.work.slices:
             return max(fitting, min(SURE_CHUNK_TOKENS, limit))
         return fitting if fitting >= min(tokens, self._least_chunk) else 0
+
+    def spare(self, tokens: int) -> int:
+        """How many of these would fit besides, in the slices that there are."""
+        return bisect_left(range(1, tokens + 1), True, key=lambda n: not self._affords(self.work.beside(n)))
 
     def spend_token(self, context: int) -> None:
         self.work = self.work.plus(1, context)

@@ -41,6 +41,7 @@ class Draft:
         self._slices: list[wire.Slice] = []
         self._reserved_tokens = 0
         self._discounts: list[Discount] = []
+        self._decodes = 0
         self._serves_prompts = False
         self._crowds_out = False
 
@@ -89,6 +90,7 @@ class Draft:
 
     def decode(self, lane: Lane) -> None:
         self.budget.spend_token(lane.context_tokens())
+        self._decodes += 1
         self._slice(lane, 1, lane.growth_tokens(1))
 
     def chunk(self, lane: Lane, num_tokens: int) -> None:
@@ -107,12 +109,27 @@ class Draft:
         """The plan, on its way; None if there is nothing to do."""
         if not (self._slices or self.releases):
             return None
+        spare_tokens = self._take_spare_tokens()
         crowded = self._crowds_out and not self._serves_prompts
         self.executor.crowded_plans = self.executor.crowded_plans + 1 if crowded else 0
         seq, relieves = self.executor.next_seq, bool(self.releases)
         lanes, discounts = tuple(self._lanes), tuple(self._discounts)
         self.executor.depart(Flight(seq, lanes, self._reserved_tokens, discounts, relieves, self.now_s))
-        return wire.StepPlan(seq, tuple(self._admits), tuple(self._slices), release=tuple(self.releases))
+        return wire.StepPlan(seq, tuple(self._admits), tuple(self._slices), spare_tokens, tuple(self.releases))
+
+    def _take_spare_tokens(self) -> int:
+        """For drafts: what there is time for, and room that nobody who runs will want soon. Reserves it."""
+        most = self.executor.info.draft_tokens * self._decodes
+        if not most:
+            return 0
+        page_size = self.executor.info.page_size
+        room_tokens = min(self.room_for(lane.request.tenant) for lane in self._lanes) - self.outlook_tokens()
+        spare_tokens = self.budget.spare(min(most, max(room_tokens, 0) // page_size))
+        self._reserve(spare_tokens * page_size)  # each may be on a page of its own
+        if spare_tokens:
+            for lane in self._lanes:
+                lane.allow_drafts()
+        return spare_tokens
 
     def _prompt_slice(self, lane: Lane, num_tokens: int, reserved_tokens: int) -> None:
         self.budget.spend_chunk(num_tokens, lane.context_tokens())
@@ -124,5 +141,8 @@ class Draft:
         lane.plan(self.executor.next_seq, num_tokens, self.now_s)
         self._lanes.append(lane)
         self._slices.append(wire.Slice(lane.number, num_tokens))
-        self._reserved_tokens += reserved_tokens
-        self._room_tokens -= reserved_tokens
+        self._reserve(reserved_tokens)
+
+    def _reserve(self, tokens: int) -> None:
+        self._reserved_tokens += tokens
+        self._room_tokens -= tokens

@@ -250,7 +250,7 @@ class Executor:
             outcomes.append((lane, outcome))
         for lane in flight.lanes:
             lane.land(result.seq)
-        self.cost.observe(work, result.times.total_s)
+        self.cost.observe(work.beside(_rejected_tokens(result)), result.times.total_s)
         self._recent_step_s.append(result.times.total_s)
         return outcomes
 
@@ -288,6 +288,12 @@ class Executor:
             "last_seq": self._next_seq - 1 - len(self.flights),
             "recent_step_s": _quantiles(self._recent_step_s),
         }
+
+
+def _rejected_tokens(result: wire.StepResult) -> int:
+    """Drafts that were computed for nothing."""
+    accepted = sum(len(outcome.new_token_ids[1:]) for outcome in result.outcomes)
+    return max(result.drafted_tokens - accepted, 0)
 
 
 def _quantiles(seconds: Collection[float]) -> dict[str, float]:

@@ -2,6 +2,7 @@
 
 Knows counts of tokens. Does not know slots, the tree or other lanes. Between a plan and its result the scheduler goes
 by belief: a slice computes what is known and no more, and one token is sampled when all that is known is computed.
+(With tokens to spare a plan may bring more than that, so until its result is there the belief is a lower bound.)
 
     first slice planned ──reported──► settled ──over, gave way──► ended ──released──► gone
             └──────────── not run: ended, and its request waits again ──────┘
@@ -22,6 +23,7 @@ from shared.tokens import pages_down, pages_up
 class Slice(NamedTuple):
     seq: int
     num_tokens: int
+    may_draft: bool = False  # so it may compute more than that
 
 
 class Belief(NamedTuple):
@@ -73,7 +75,7 @@ class Lane:
     def belief(self) -> Belief:
         computed = self.computed_tokens if self.settled else self.hint_tokens
         known = self.request.known_tokens
-        for _, num_tokens in self.in_flight:
+        for _, num_tokens, _ in self.in_flight:
             computed = min(computed + num_tokens, known)
             if computed == known:
                 known += 1
@@ -82,7 +84,7 @@ class Lane:
     def shared_before(self, seq: int) -> int:
         """What others can find, in whole pages, of what was known of it when it started, once plan seq begins."""
         computed = self.computed_tokens if self.settled else self.hint_tokens
-        computed += sum(num_tokens for slice_seq, num_tokens in self.in_flight if slice_seq < seq)
+        computed += sum(slice_.num_tokens for slice_ in self.in_flight if slice_.seq < seq)
         return pages_down(min(computed, len(self.request.tokens)), self.page_size)
 
     def remaining_tokens(self) -> int:
@@ -95,13 +97,18 @@ class Lane:
             return 0
         return known - computed
 
+    @property
+    def _is_exact(self) -> bool:
+        """Whether it is known where the next slice starts: else that is for the cache or for drafts to say."""
+        return self.settled and not any(slice_.may_draft for slice_ in self.in_flight)
+
     def context_tokens(self) -> int:
         """How far back the next slice has to look."""
         return self.belief().computed_tokens
 
     def growth_tokens(self, num_tokens: int) -> int:
-        """The most room that one more slice can take, in whole pages, wherever the cache made the lane start."""
-        if not self.settled:
+        """The most room that one more slice can take, in whole pages, wherever it starts."""
+        if not self._is_exact:
             return pages_up(num_tokens + self.page_size - 1, self.page_size)
         computed, known = self.belief()
         end = min(computed + num_tokens, known)
@@ -110,7 +117,7 @@ class Lane:
     def tokens_within(self, room_tokens: int) -> int:
         """The longest slice whose growth fits."""
         room = pages_down(max(room_tokens, 0), self.page_size)
-        if not self.settled:
+        if not self._is_exact:
             return max(room - (self.page_size - 1), 0)
         computed = self.belief().computed_tokens
         return pages_up(computed, self.page_size) + room - computed
@@ -125,6 +132,10 @@ class Lane:
     def plan(self, seq: int, num_tokens: int, now_s: float) -> None:
         self.in_flight.append(Slice(seq, num_tokens))
         self.served_seq, self.served_s = seq, now_s
+
+    def allow_drafts(self) -> None:
+        """The slice that was planned last may compute drafts besides."""
+        self.in_flight[-1] = self.in_flight[-1]._replace(may_draft=True)
 
     # --- what became of it -------------------------------------------------------------------------------------------
 

@@ -53,7 +53,9 @@ class FakeExecutor:
     def __init__(self, rng: random.Random, *, capacity_tokens: int, page_size: int, flakiness: float = 0.0):
         self.rng, self.page_size, self.flakiness = rng, page_size, flakiness
         self.pages = capacity_tokens // page_size
-        self.info = wire.ExecutorInfo("fake", capacity_tokens, page_size, max_batch=8, max_model_len=4096)
+        self.info = wire.ExecutorInfo(
+            "fake", capacity_tokens, page_size, max_batch=8, max_model_len=4096, draft_tokens=rng.choice((0, 1, 20))
+        )
         self.roots: dict[str, Node] = {}
         self.nodes: list[Node] = []
         self.numbers = 0
@@ -101,12 +103,14 @@ class FakeExecutor:
         outcomes = [outcome for admit in plan.admits if (outcome := self._admit(admit))]
         assert len({s.lane for s in plan.slices}) == len(plan.slices) <= self.info.max_batch
         tokens = sum(s.num_tokens for s in plan.slices)
+        self.spare_tokens = plan.spare_tokens
         outcomes += [outcome for s in plan.slices if (outcome := self._slice(s))]
         self.check()
         capacity = wire.Capacity(self._free() * self.page_size, self._evictable() * self.page_size, self.pinned_tokens)
         times = wire.StageTimes(self.rng.choice((1, 1, 1, 3)) * (0.004 + 0.002 * tokens))
         events, self.events = tuple(self.events), []
-        return wire.StepResult(plan.seq, tuple(outcomes), capacity, wire.CacheCounters(), times, events)
+        drafted = plan.spare_tokens - self.spare_tokens
+        return wire.StepResult(plan.seq, tuple(outcomes), capacity, wire.CacheCounters(), times, events, drafted)
 
     # --- a step ------------------------------------------------------------------------------------------------------
 
@@ -140,19 +144,37 @@ class FakeExecutor:
         self._take(lane, needed)
         lane.computed += count
         self._share(lane)
-        return self._outcome(slice_.lane, lane, self._sample(lane) if lane.computed == len(lane.tokens) else None)
+        if lane.computed < len(lane.tokens):
+            return self._outcome(slice_.lane, lane, [])
+        return self._outcome(slice_.lane, lane, [self._sample(lane), *(self._drafts(lane) if count == 1 else ())])
+
+    def _drafts(self, lane):
+        """Guesses; some of the first of them turn out to be right."""
+        left = lane.admit.max_new_tokens - lane.outputs
+        drafted = self.rng.choice((0, max(min(self.spare_tokens, self.info.draft_tokens, left), 0)))
+        self.spare_tokens -= drafted
+        needed = self._pages(lane.computed + drafted) - len(lane.path) - lane.private_pages
+        assert needed <= self._free() + self._evictable() or self.flakiness, "over-committed: no room for drafts"
+        for _ in range(
+            self.rng.choice((0, drafted // 2, drafted)) if needed <= self._free() + self._evictable() else 0
+        ):
+            if lane.finish_reason():
+                break
+            self._take(lane, self._pages(lane.computed + 1) - len(lane.path) - lane.private_pages)
+            lane.computed += 1
+            self._share(lane)
+            yield self._sample(lane)
 
     def _declined(self, number, lane):
         return wire.Outcome(number, lane.computed, lane.cached if lane.computed else 0, declined=True)
 
-    def _outcome(self, number, lane, token):
+    def _outcome(self, number, lane, new):
         computed = lane.computed
-        reason = lane.finish_reason() if token is not None else None
+        reason = lane.finish_reason() if new else None
         if reason:
             lane.over = True
             self._let_go(lane)
-        ids = () if token is None else (token,)
-        return wire.Outcome(number, computed, lane.cached, new_token_ids=ids, finish_reason=reason)
+        return wire.Outcome(number, computed, lane.cached, new_token_ids=tuple(new), finish_reason=reason)
 
     def _sample(self, lane):
         token = token_at(lane.admit.prompt_token_ids, len(lane.tokens))

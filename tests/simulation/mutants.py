@@ -39,6 +39,19 @@ def a_start_reserves_only_what_it_computes(patch):
     patch.setattr(planner.Draft, "start", start)
 
 
+def spare_tokens_are_not_reserved(patch):
+    honest = planner.Draft._take_spare_tokens
+
+    def take(self):
+        reserved = self._reserved_tokens
+        spare_tokens = honest(self)
+        self._reserved_tokens = reserved
+        return spare_tokens
+
+    patch.setattr(planner.Draft, "_take_spare_tokens", take)
+    patch.setattr(planner.Draft, "outlook_tokens", lambda self: 0)  # that alone is harmless, and else it covers this up
+
+
 def a_third_plan_is_sent(patch):
     patch.setattr(executors, "PLANS_IN_FLIGHT", 3)
 
@@ -108,6 +121,7 @@ def who_waits_for_an_executor_that_dies_is_left_there(patch):
 MUTANTS = [
     Mutant(room_forgets_the_plans_in_flight, "over-committed"),
     Mutant(a_start_reserves_only_what_it_computes, "over-committed"),
+    Mutant(spare_tokens_are_not_reserved, "over-committed"),
     Mutant(a_third_plan_is_sent, "three plans in flight|3 plans are in flight"),
     Mutant(ended_lanes_are_not_released, "something is left over"),
     Mutant(an_outcome_is_taken_for_whoever_has_the_lane_now, "wrong output"),

@@ -79,9 +79,11 @@ class Hub:
         self.executors.pop(peer, None)
         self.tell(Left(peer, "gone"))
 
-    def join_executor(self, peer=EXECUTOR, capacity_tokens=1000, page_size=1, max_batch=8):
+    def join_executor(self, peer=EXECUTOR, capacity_tokens=1000, page_size=1, max_batch=8, draft_tokens=0):
         executor = FakeExecutor(random.Random(0), capacity_tokens=capacity_tokens, page_size=page_size)
-        executor.info = wire.ExecutorInfo("fake", capacity_tokens, page_size, max_batch, max_model_len=4096)
+        executor.info = wire.ExecutorInfo(
+            "fake", capacity_tokens, page_size, max_batch, max_model_len=4096, draft_tokens=draft_tokens
+        )
         self.executors[peer] = executor
         self.join(peer, "executor", executor.info)
         self.hear(peer, executor.tree())

@@ -156,3 +156,21 @@ def test_a_part_is_a_share_of_what_is_left_and_ends_with_its_block():
     with budget.part(0.5):
         assert budget.chunk(1000, 0) == 400
     assert budget.chunk(1000, 0) == 800
+
+
+def test_what_is_spare_fits_and_one_more_would_not():
+    model = CostModel(BUDGET_S)
+    serve(model, Machine())
+    budget = StepBudget(model, BUDGET_S, 512)
+    for _ in range(8):
+        budget.spend_token(300)
+    spare = budget.spare(1000)
+    assert 0 < spare < 1000
+    assert budget.spare(3) == 3
+    assert model.most_seconds(budget.work.beside(spare)) <= BUDGET_S < model.most_seconds(budget.work.beside(spare + 1))
+
+
+def test_what_is_computed_beside_has_the_context_of_the_others():
+    work = Work().plus(1, 99).plus(1, 299)
+    assert work.beside(4) == Work(2, 6, 3 * work.pairs, work.read)
+    assert Work().beside(4) == Work(0, 4, 0.0, 0)

@@ -88,6 +88,24 @@ def test_growth_is_exactly_what_the_slices_take(page_size, computed, more, sizes
 
 
 @pytest.mark.parametrize("page_size", [1, 4, 16])
+@given(computed=st.integers(1, 60), gained=st.integers(0, 8), spare=st.integers(0, 8))
+def test_whatever_drafts_bring_is_within_what_was_reserved(page_size, computed, gained, spare):
+    """Of two plans in flight the first brings `gained` tokens more; what the second reserves was set before."""
+    settled = lane(prompt=computed, page_size=page_size, max_new_tokens=50)
+    settled.plan(1, computed, 0.0), settled.apply(outcome(computed)), settled.land(1)
+    settled.request.generated.append(5)
+    settled.plan(2, 1, 0.0), settled.allow_drafts()
+    reserved = settled.growth_tokens(1) + spare * page_size
+    settled.plan(3, 1, 0.0), settled.allow_drafts()
+    settled.apply(outcome(computed + 1 + gained)), settled.land(2)
+    settled.request.generated.extend([5] * (1 + gained))
+    assert settled.belief() == (computed + 2 + gained, computed + 3 + gained)
+    assert settled.remaining_tokens() == 1
+    held, most = (pages_up(tokens, page_size) for tokens in (computed + 1 + gained, computed + 2 + gained + spare))
+    assert held + reserved >= most
+
+
+@pytest.mark.parametrize("page_size", [1, 4, 16])
 @given(computed=st.integers(0, 60), known=st.integers(61, 200), room=st.integers(0, 150), settled=st.booleans())
 def test_the_longest_slice_within_some_room_grows_within_it(page_size, computed, known, room, settled):
     some = lane(prompt=known, page_size=page_size)

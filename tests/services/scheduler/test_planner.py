@@ -404,3 +404,53 @@ def test_an_idle_executor_takes_what_waits_at_another():
     assert starts(hub, "executor-2") == ["r2"]
     hub.run()
     assert len([update for update in hub.updates(DETOKENIZER) if update.finish_reason == "length"]) == 3
+
+
+# --- tokens to spare for drafts --------------------------------------------------------------------------------------
+
+
+def spare(hub):
+    return [plan.spare_tokens for plan in plans(hub)]
+
+
+def test_decodes_may_draft_within_time_and_prompts_may_not():
+    hub = Hub().join_all(draft_tokens=6)
+    hub.hear("tokenizer", submit("r1", prompt=PROMPT, max_new_tokens=40))
+    assert spare(hub) == [0, 6]
+    hub.step()
+    assert spare(hub) == [6]
+
+
+def test_an_executor_that_drafts_nothing_is_given_nothing_to_spare():
+    hub = Hub().join_all()
+    hub.hear("tokenizer", submit("r1", prompt=PROMPT, max_new_tokens=40))
+    hub.step()
+    assert spare(hub) == [0, 0, 0]
+
+
+def test_a_slow_step_has_nothing_to_spare():
+    hub = Hub(step_budget_s=0.01).join_all(draft_tokens=6)
+    hub.hear("tokenizer", submit("r1", prompt=PROMPT, max_new_tokens=40))
+    hub.step()
+    assert spare(hub) == [0, 0, 0]
+
+
+@pytest.mark.parametrize(("page_size", "capacity_tokens", "tokens"), [(1, 48, 4), (4, 52, 1), (4, 48, 0)])
+def test_what_is_spare_is_reserved_and_not_taken_from_what_will_be_wanted(page_size, capacity_tokens, tokens):
+    hub = Hub().join_all(capacity_tokens=capacity_tokens, page_size=page_size, draft_tokens=6)
+    hub.hear("tokenizer", submit("r1", prompt=PROMPT, max_new_tokens=40))
+    assert spare(hub) == [0, tokens]
+    (executor,) = hub.core.executors.values()
+    (lane,) = executor.running()
+    assert executor.room_tokens == lane.outlook_tokens()
+
+
+def test_drafts_that_were_wrong_are_work_too(monkeypatch):
+    seen = []
+    monkeypatch.setattr(CostModel, "observe", lambda self, work, seconds: seen.append(work))
+    hub = Hub().join_all(draft_tokens=6)
+    hub.hear("tokenizer", submit("r1", prompt=PROMPT, max_new_tokens=40))
+    results = [hub.step() for _ in range(6)]
+    drafted = [result.drafted_tokens for result in results]
+    assert sum(drafted)
+    assert [work.tokens for work in seen] == [3, *(1 + count for count in drafted[1:])]

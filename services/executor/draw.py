@@ -7,21 +7,25 @@ keeps a beginning of that order, so together they keep the shortest of their beg
 which the uniform number of (seed, position) falls on the cumulative probabilities of what is kept.
 
 Sorting a vocabulary is slow. So only the likeliest few tokens of each row are put in order at first, which settles most
-rows; those where the answer may lie outside are looked at again with more, and last with all. The token is the same.
+rows; those where the answer may lie outside are looked at again, one by one, with all tokens that are not much less
+likely than the likeliest, and last with all. The token is the same.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
+from typing import TypeAlias
 
 import torch
 from torch import Tensor
 
-# How many tokens are put in order, one time after the other, before it is all of them. (A top-k of 64, and one more:
-# tokens that tie with the last column may stand outside, so that one settles nothing itself.)
-_WIDTHS = (65, 1025)
+# How many tokens are put in order at first. (A top-k of 64, and one more: tokens that tie with the last column may
+# stand outside, so that one settles nothing itself.)
+_WIDTH = 65
+_CUTS = (6.0, 10.0)  # what is looked at next has at least exp(-6), then exp(-10), of the likeliest token's probability
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +39,9 @@ class Draw:
     uniform: float  # in [0, 1)
 
 
+Way: TypeAlias = Callable[[Tensor, Tensor, Sequence[Draw]], list[int | None]]
+
+
 def draw_tokens(logits: Tensor, draws: Sequence[Draw]) -> list[int | None]:
     """One token of each row, or None for a row whose logits are no distribution (NaN, infinity, nothing allowed).
 
@@ -46,29 +53,53 @@ def draw_tokens(logits: Tensor, draws: Sequence[Draw]) -> list[int | None]:
     normalizers = logits.logsumexp(dim=-1, keepdim=True)  # (rows, 1)
     tokens: list[int | None] = [None] * len(draws)
     pending = normalizers.isfinite()[:, 0].nonzero()[:, 0].tolist()
-    for width in (*_WIDTHS, logits.shape[-1]):
+    ways: list[Way] = [_draw_among_few, *(partial(_draw_above, cut) for cut in _CUTS), _draw_among_all]
+    for way in ways:
         if not pending:
             break
-        found = _draw_among(width, logits[pending], normalizers[pending], [draws[row] for row in pending])
+        found = way(logits[pending], normalizers[pending], [draws[row] for row in pending])
         for row, token_id in zip(pending, found, strict=True):
             tokens[row] = token_id
         pending = [row for row in pending if tokens[row] is None]
     return tokens
 
 
-def _draw_among(width: int, logits: Tensor, normalizers: Tensor, draws: Sequence[Draw]) -> list[int | None]:
-    """Draw with only the `width` likeliest tokens in order; None for a row that needs more of them."""
-    scores, token_ids = _ordered(logits, width)
-    certain = scores > scores[:, -1:] if width < logits.shape[-1] else torch.ones_like(token_ids, dtype=torch.bool)
-    places, settled = _choose(scores - normalizers, certain, draws)
+def _draw_among_few(logits: Tensor, normalizers: Tensor, draws: Sequence[Draw]) -> list[int | None]:
+    """Draw with only the likeliest in order; None for a row that needs more of them. So do the others."""
+    if logits.shape[-1] <= _WIDTH:
+        return _draw_among_all(logits, normalizers, draws)
+    scores, token_ids = _likeliest(logits, _WIDTH)
+    return _draw_column(scores - normalizers, token_ids, scores > scores[:, -1:], draws)
+
+
+def _draw_above(cut: float, logits: Tensor, normalizers: Tensor, draws: Sequence[Draw]) -> list[int | None]:
+    """Draw with those in order that are not much less likely than the likeliest, row by row."""
+    found: list[int | None] = []
+    for row, normalizer, least, draw in zip(logits, normalizers, logits.amax(dim=-1) - cut, draws, strict=True):
+        token_ids = (row >= least).nonzero()[:, 0]
+        scores, order = row[token_ids].sort(descending=True, stable=True)
+        logprobs = (scores - normalizer)[None]
+        certain = torch.ones_like(logprobs, dtype=torch.bool)
+        certain[0, -1] = len(token_ids) == len(row)  # if that one is kept, so may be some that are not here
+        found += _draw_column(logprobs, token_ids[order][None], certain, [draw])
+    return found
+
+
+def _draw_among_all(logits: Tensor, normalizers: Tensor, draws: Sequence[Draw]) -> list[int | None]:
+    """Draw with all in order."""
+    scores, token_ids = logits.sort(dim=-1, descending=True, stable=True)
+    return _draw_column(scores - normalizers, token_ids, torch.ones_like(token_ids, dtype=torch.bool), draws)
+
+
+def _draw_column(logprobs: Tensor, token_ids: Tensor, certain: Tensor, draws: Sequence[Draw]) -> list[int | None]:
+    """Draw from columns in the fixed order; see `_choose`."""
+    places, settled = _choose(logprobs, certain, draws)
     drawn = token_ids.gather(1, places[:, None])[:, 0]
     return [token_id if ok else None for token_id, ok in zip(drawn.tolist(), settled.tolist(), strict=True)]
 
 
-def _ordered(logits: Tensor, width: int) -> tuple[Tensor, Tensor]:
+def _likeliest(logits: Tensor, width: int) -> tuple[Tensor, Tensor]:
     """The likeliest tokens in the fixed order: scores and token ids, (rows, width) each."""
-    if width >= logits.shape[-1]:
-        return logits.sort(dim=-1, descending=True, stable=True)
     scores, token_ids = logits.topk(width, dim=-1)
     token_ids, by_id = token_ids.sort(dim=-1)
     scores, by_score = scores.gather(1, by_id).sort(dim=-1, descending=True, stable=True)

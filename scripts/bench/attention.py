@@ -24,7 +24,7 @@ from torch import Tensor
 from scripts.bench.comparison.figures import Spread
 from scripts.bench.comparison.tables import markdown, ratio_text
 from scripts.bench.measure import ceilings, machine
-from scripts.bench.measure.backends import GatherAttention, backends
+from scripts.bench.measure.backends import GatherAttention, Make, backends
 from scripts.bench.measure.cases import Case, chunk, distinct, flops, read_bytes, shared, sharing_chunks
 from scripts.bench.measure.timing import in_turns, round_ratios
 from services.executor.attention.base import AttentionBackend, Segment
@@ -76,11 +76,11 @@ class Pool:
             backend.run(plan, self.queries, keys, values)
 
 
-def ways(case: Case, pool: Pool, found: dict[str, AttentionBackend[Any]]) -> list[Way]:
+def ways(case: Case, pool: Pool, found: dict[str, Make]) -> list[Way]:
     plans = {TREE: case.segments, EACH: case.unshared} if case.shares else {EACH: case.unshared}
     made = [
-        Way(f"{name}, {kind}", segments, _call(pool, backend, segments))
-        for name, backend in found.items()
+        Way(f"{name}, {kind}", segments, _call(pool, make(), segments))
+        for name, make in found.items()
         for kind, segments in plans.items()
     ]
     is_decode = all(segment.query_tokens == 1 for segment in case.unshared)
@@ -93,11 +93,12 @@ def _call(pool: Pool, backend: AttentionBackend[Any], segments: tuple[Segment, .
     return partial(pool.through, backend, backend.plan(segments, pool.queries.device))
 
 
-def rows(case: Case, kv: str, top: ceilings.Ceilings, arguments: argparse.Namespace) -> list[list[str]]:
+def rows(
+    case: Case, kv: str, found: dict[str, Make], top: ceilings.Ceilings, arguments: argparse.Namespace
+) -> list[list[str]]:
     """A table's row for each way."""
     shape, dtype = Heads(), getattr(torch, kv)
     pool = Pool.for_case(case, shape, dtype, arguments.layers)
-    found = {name: each for name, each in backends(shape).items() if not arguments.only or name in arguments.only}
     tried = ways(case, pool, found)
     with torch.inference_mode():
         times = in_turns({way.name: way.call for way in tried}, arguments.rounds)
@@ -168,10 +169,12 @@ def main() -> None:
     print(machine.in_words(machine.describe()))
     top = ceilings.measure(arguments.threads)
     print(top.in_words(), end="\n\n")
+    found = backends(Heads(), arguments.threads)
+    found = {name: make for name, make in found.items() if not arguments.only or name in arguments.only}
     table: list[list[str]] = []
     for name in arguments.cases:
         for kv in arguments.kv:
-            table += rows(CASES[name], kv, top, arguments)
+            table += rows(CASES[name], kv, found, top, arguments)
     print(markdown(HEADER, table))
     print(f"\n{ceilings.measure(arguments.threads).in_words()} (again, at the end)")
     if arguments.png:

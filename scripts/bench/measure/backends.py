@@ -5,7 +5,8 @@ from __future__ import annotations
 import importlib
 import inspect
 import pkgutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any, Protocol
 
 import torch
@@ -27,16 +28,32 @@ class HeadShape(Protocol):
     def head_dim(self) -> int: ...
 
 
-def backends(shape: HeadShape) -> dict[str, AttentionBackend[Any]]:
-    """Whatever class in the attention package is called SomethingAttention and can be made from a model's shape."""
-    found: dict[str, AttentionBackend[Any]] = {}
+Make = Callable[[], AttentionBackend[Any]]
+
+
+def backends(shape: HeadShape, threads: int) -> dict[str, Make]:
+    """Whatever class in the attention package is called SomethingAttention and asks for nothing but what is known here.
+
+    Each plan wants a backend of its own: one may use its memory again for the next plan.
+    """
+    heads = {name: getattr(shape, name) for name in ("heads", "kv_heads", "head_dim")}
+    known = {"shape": shape, **heads, "team": _team(threads)}
+    found: dict[str, Make] = {}
     for kind in _classes():
         name = kind.__name__.removesuffix(SUFFIX).lower()
-        if name == "cuda" and not torch.cuda.is_available():
-            continue
-        wanted = [each for each in inspect.signature(kind).parameters.values() if each.default is each.empty]
-        found[name] = kind(shape) if wanted else kind()
+        wanted = [each.name for each in inspect.signature(kind).parameters.values() if each.default is each.empty]
+        if all(known.get(each) for each in wanted) and (name != "cuda" or torch.cuda.is_available()):
+            found[name] = partial(kind, **{each: known[each] for each in wanted})
     return found
+
+
+def _team(threads: int) -> object | None:
+    """The threads of compiled kernels; None where there are none."""
+    try:
+        from services.executor.kernels.team import Team
+    except ImportError:
+        return None
+    return Team(threads)
 
 
 def _classes() -> Iterator[type[Any]]:

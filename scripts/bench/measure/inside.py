@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 import random
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import cast
 
 import torch
@@ -17,6 +18,7 @@ from torch import Tensor
 
 from scripts.bench.measure.work import Shape
 from services.executor.assembly import assemble
+from services.executor.attention.base import contexts
 from services.executor.compute import ComputedShape, ForwardModel
 from services.executor.model.forward import Batch
 from services.executor.model.prepare import prepare
@@ -29,11 +31,12 @@ ORDINARY = range(1000, 40_000)  # ids that end nothing
 
 
 class Passable:
-    """A model that can be told to pass over what it is given."""
+    """A model that can be told to pass over what it is given, or to compute it with nothing shared."""
 
     def __init__(self, model: ForwardModel) -> None:
         self._model = model
         self.passes = False
+        self.unshares = False
 
     @property
     def shape(self) -> ComputedShape:
@@ -50,6 +53,8 @@ class Passable:
     def forward(self, batch: Batch, keys: Tensor, values: Tensor) -> Tensor:
         if self.passes:
             return torch.zeros(len(batch.logits_rows), self.shape.vocab_size)
+        if self.unshares:
+            batch = replace(batch, segments=tuple(contexts(batch.segments)))
         return self._model.forward(batch, keys, values)
 
 

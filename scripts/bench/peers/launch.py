@@ -21,6 +21,7 @@ from .registry import PEERS, Start
 
 START_TIMEOUT_S = 600
 STOP_TIMEOUT_S = 30
+LOG_CHARACTERS = 12_000  # of a log, when it did not start
 
 
 @contextmanager
@@ -28,7 +29,8 @@ def launched(name: str, threads: int) -> Iterator[Deployment]:
     """Raises RuntimeError, with the end of its log, if it does not come up."""
     peer = PEERS[name]
     start = Start(folder(peer.environment), WEIGHTS[peer.weights](), free_port(), threads)
-    variables = {**os.environ, **peer.variables(start)}
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+    variables = {**inherited, **peer.variables(start)}
     with tempfile.TemporaryDirectory(prefix="sapwood-peer-") as place:
         log = Path(place) / "log"
         with log.open("wb") as file:
@@ -47,7 +49,7 @@ def _wait_until_it_answers(deployment: Deployment, log: Path) -> None:
     end_s = time.monotonic() + START_TIMEOUT_S
     while not _answers(deployment.url):
         if deployment.process.poll() is not None or time.monotonic() > end_s:
-            raise RuntimeError(f"the peer did not start:\n{log.read_text(errors='replace')[-3000:]}")
+            raise RuntimeError(f"the peer did not start:\n{log.read_text(errors='replace')[-LOG_CHARACTERS:]}")
         time.sleep(0.5)
 
 

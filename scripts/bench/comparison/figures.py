@@ -58,6 +58,21 @@ def by_round(runs: Iterable[Run], side: str, workload: str, phase: str, metric: 
     return found
 
 
+def same_outputs(runs: Sequence[Run], one: str, other: str, workload: str, phase: str) -> tuple[int, int]:
+    """How many outputs are the same on both sides, and of how many; of the rounds that both finished."""
+    shas: dict[tuple[int, str], list[str]] = {}
+    for run in runs:
+        if run["workload"] == workload and phase in run["report"]["phases"]:
+            shas[run["round"], run["side"]] = run["report"]["phases"][phase]["text_shas"]
+    pairs = [
+        pair
+        for (number, side), texts in shas.items()
+        if side == one and (number, other) in shas
+        for pair in zip(texts, shas[number, other], strict=True)
+    ]
+    return sum(a == b for a, b in pairs), len(pairs)
+
+
 def ratios(ours: Mapping[int, float], theirs: Mapping[int, float], metric: Metric) -> list[float]:
     """Of the rounds that both finished: how many times better ours is, whichever way the metric points."""
     both = [(ours[number], theirs[number]) for number in sorted(ours.keys() & theirs.keys())]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from .figures import METRICS, Run, Spread, by_round, phases, ratios
+from .figures import METRICS, Run, Spread, by_round, phases, ratios, same_outputs
 
 
 def markdown(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
@@ -31,7 +31,7 @@ def compare(runs: Sequence[Run], sides: Sequence[str]) -> str:
 def _phase_table(runs: Sequence[Run], sides: Sequence[str], workload: str, phase: str) -> str:
     first = sides[0]
     header = ["side", *(metric.title for metric in METRICS.values())]
-    header += [f"{first} against it: tok/s", "TTFT p50", "between tokens"]
+    header += [f"{first} against it: tok/s", "TTFT p50", "between tokens", "same outputs"]
     title = workload if phase == workload else f"{workload}, {phase}"
     rows = [_row(runs, first, side, workload, phase) for side in sides]
     return f"**{title}**\n\n{markdown(header, rows)}"
@@ -45,4 +45,5 @@ def _row(runs: Sequence[Run], first: str, side: str, workload: str, phase: str) 
         metric = METRICS[name]
         ours, theirs = (by_round(runs, who, workload, phase, metric) for who in (first, side))
         cells.append("" if side == first else ratio_text(Spread.of(ratios(ours, theirs, metric))))
-    return cells
+    same, compared = same_outputs(runs, first, side, workload, phase)
+    return [*cells, "" if side == first else f"{same} of {compared}"]

@@ -1,9 +1,9 @@
-"""The figures of a phase, as plain JSON: rates, times, and a digest that is equal where every output is equal."""
+"""The figures of a phase, as plain JSON: rates, times, and digests that are equal where outputs are equal."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from .reply import Reply
@@ -28,7 +28,8 @@ def summarise(replies: Sequence[Reply], *, wall_s: float, client_cpu_s: float) -
         "e2e_ms": milliseconds([reply.ended_s - reply.sent_s for reply in good]),
         "tokens_per_chunk": round(new_tokens / max(1, sum(reply.chunks for reply in good)), 2),
         "client_cpu_s": round(client_cpu_s, 3),
-        "text_sha": digest(replies),
+        "text_sha": digest(reply.text for reply in replies),
+        "text_shas": [digest([reply.text]) for reply in replies],
     }
     errors = [reply.error for reply in replies if reply.error is not None]
     return summary | {"first_error": errors[0]} if errors else summary
@@ -43,8 +44,8 @@ def decode_rates(replies: Sequence[Reply]) -> list[float]:
     ]
 
 
-def digest(replies: Sequence[Reply]) -> str:
-    return hashlib.sha256("\x00".join(reply.text for reply in replies).encode()).hexdigest()[:12]
+def digest(texts: Iterable[str]) -> str:
+    return hashlib.sha256("\x00".join(texts).encode()).hexdigest()[:12]
 
 
 def quantile(values: Sequence[float], share: float) -> float | None:

@@ -1,8 +1,14 @@
-from scripts.bench.comparison.figures import METRICS, Spread, by_round, phases, ratios
+from scripts.bench.comparison.figures import METRICS, Spread, by_round, phases, ratios, same_outputs
 
 
-def run(number, side, tok_s, ttft=100.0, *, failed=0, phase="cold"):
-    summary = {"failed": failed, "new_tok_s": tok_s, "ttft_ms": {"p50": ttft, "p95": ttft}, "itl_ms": {"p50": None}}
+def run(number, side, tok_s, ttft=100.0, *, failed=0, phase="cold", texts=()):
+    summary = {
+        "text_shas": list(texts),
+        "failed": failed,
+        "new_tok_s": tok_s,
+        "ttft_ms": {"p50": ttft, "p95": ttft},
+        "itl_ms": {"p50": None},
+    }
     return {"round": number, "side": side, "workload": "prefix", "report": {"phases": {phase: summary}}}
 
 
@@ -28,3 +34,9 @@ def test_a_ratio_above_one_is_better_whichever_way_the_metric_points():
 def test_a_spread():
     assert Spread.of([3.0, 1.0, 8.0]) == Spread(3.0, 1.0, 8.0, 3)
     assert Spread.of([]) is None
+
+
+def test_outputs_are_compared_within_rounds():
+    runs = [run(0, "a", 1.0, texts="xy"), run(1, "a", 1.0, texts="uv"), run(0, "b", 1.0, texts="xz")]
+    assert same_outputs(runs, "a", "b", "prefix", "cold") == (1, 2)
+    assert same_outputs(runs, "a", "c", "prefix", "cold") == (0, 0)

@@ -31,8 +31,11 @@ def test_of_failures_alone_there_are_no_figures():
 
 def test_equal_outputs_have_equal_digests():
     one, same, other = ([reply(text=text) for text in pair] for pair in (("a", "b"), ("a", "b"), ("ab", "")))
-    digests = [summarise(each, wall_s=1.0, client_cpu_s=0.0)["text_sha"] for each in (one, same, other)]
+    summaries = [summarise(each, wall_s=1.0, client_cpu_s=0.0) for each in (one, same, other)]
+    digests = [summary["text_sha"] for summary in summaries]
     assert digests[0] == digests[1] != digests[2]
+    assert summaries[0]["text_shas"] == summaries[1]["text_shas"]
+    assert len({*summaries[0]["text_shas"], *summaries[2]["text_shas"]}) == 4
 
 
 @given(st.lists(st.floats(-1e6, 1e6), min_size=1), st.floats(0, 1))

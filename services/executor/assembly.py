@@ -9,11 +9,10 @@ from dataclasses import dataclass
 
 import torch
 
-from services.executor.attention.base import AttentionBackend
-from services.executor.attention.reference import ReferenceAttention, ReferencePlan
+from services.executor.drafting import Drafting
+from services.executor.engines import load_engine
 from services.executor.kv_pool import bytes_per_token, decide_capacity, make_pool
 from services.executor.machine import available_bytes
-from services.executor.model.load import load_model
 from services.executor.quota import QUOTA
 from services.executor.radix_cache import NoCache, RadixCache
 from services.executor.reuse import Reuse
@@ -34,11 +33,12 @@ class Assembled:
 def assemble(config: Config) -> Assembled:
     """Raises ConfigError if the device, the model or the memory is not there."""
     settings = config.executor
-    torch.set_num_threads(settings.threads or min(usable_cores(), torch.get_num_threads()))  # torch counts no siblings
-    device, dtype = _device(settings), getattr(torch, settings.dtype)
-    folder = prepared_folder(config.model)
+    threads = settings.threads or min(usable_cores(), torch.get_num_threads())  # torch counts no siblings
+    torch.set_num_threads(threads)
+    device = _device(settings)
     card = load_card(config.model)
-    model = load_model(folder, attention=_attention(settings), device=device, dtype=dtype)
+    model = load_engine(settings, prepared_folder(config.model), device, threads)
+    dtype = model.kv_dtype if settings.kv_dtype == "auto" else getattr(torch, settings.kv_dtype)
     capacity = decide_capacity(
         settings,
         token_bytes=bytes_per_token(model.shape, dtype),
@@ -48,6 +48,7 @@ def assemble(config: Config) -> Assembled:
         on_cpu=device.type == "cpu",
     )
     slots = SlotAllocator(capacity, settings.page_size)
+    drafting = None if settings.speculation == "off" else Drafting()
     runner = StepRunner(
         model,
         make_pool(model.shape, capacity, device=device, dtype=dtype),
@@ -56,6 +57,7 @@ def assemble(config: Config) -> Assembled:
         eos_token_ids=card.eos_token_ids,
         max_model_len=card.max_model_len,
         reuse=_reuse(settings),
+        drafting=drafting,
     )
     info = wire.ExecutorInfo(
         card.model_id,
@@ -64,6 +66,7 @@ def assemble(config: Config) -> Assembled:
         settings.max_batch,
         card.max_model_len,
         caches=not settings.disable_radix_cache,
+        draft_tokens=0 if drafting is None else drafting.most_tokens,
     )
     return Assembled(runner, info)
 
@@ -90,7 +93,3 @@ def _device(settings: ExecutorConfig) -> torch.device:
     if device.type not in ("cpu", "cuda"):
         raise ConfigError(f"executor.device: {settings.device!r} is not supported; use cpu or cuda")
     return device
-
-
-def _attention(settings: ExecutorConfig) -> AttentionBackend[ReferencePlan]:
-    return ReferenceAttention()

@@ -55,4 +55,5 @@ def step(model: Model[Any], pool: Tensor, chunks: List[tuple[Sequence, int]]) ->
         tuple(segments),
         logits_rows=torch.arange(len(token_ids)),
     )
-    return list(model.forward(batch, *pool).split([tokens for _, tokens in chunks]))
+    logits = model.forward(batch, *pool).clone()  # the next call may write over it
+    return list(logits.split([tokens for _, tokens in chunks]))

@@ -33,7 +33,7 @@ def _bfloats(builder: ir.IRBuilder, place: ir.Value) -> ir.Value:
 
 
 def _transposing(load: _Loader) -> Any:
-    @intrinsic  # type: ignore[untyped-decorator]
+    @intrinsic
     def transpose(typing: Any, table: Any, base: Any, target: Any, stride: Any) -> Any:
         """LANES rows of LANES elements become LANES columns, in float32.
 

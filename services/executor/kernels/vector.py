@@ -6,6 +6,7 @@ addressed by plain integers, in bytes: nothing checks them. The names here stand
 
 from __future__ import annotations
 
+import platform
 from typing import Any
 
 import numba
@@ -17,17 +18,24 @@ from numba.extending import intrinsic, register_model
 
 FEATURES = frozenset((numba.config.CPU_FEATURES or binding.get_host_cpu_features().flatten()).split(","))
 LANES = 16 if "+avx512f" in FEATURES else 8
+NEEDED = {"x86_64": ("avx2", "fma", "f16c"), "AMD64": ("avx2", "fma", "f16c"), "aarch64": (), "arm64": ()}
 BYTES = 4 * LANES
 
 _FLOAT, _HALF, _BYTE, _INT, _LONG = ir.FloatType(), ir.HalfType(), ir.IntType(8), ir.IntType(32), ir.IntType(64)
 _SHORT = ir.IntType(16)
 
 
+def processor_lacks() -> list[str]:
+    """What the kernels need and this processor has not; without it they would be slow, or not run at all."""
+    needed = NEEDED.get(platform.machine())
+    return [platform.machine()] if needed is None else [name for name in needed if f"+{name}" not in FEATURES]
+
+
 def _of(element: ir.Type) -> ir.VectorType:
     return ir.VectorType(element, LANES)
 
 
-class Vector(types.Type):  # type: ignore[misc]
+class Vector(types.Type):
     """LANES elements in registers."""
 
     def __init__(self, name: str, element: ir.Type) -> None:
@@ -36,7 +44,7 @@ class Vector(types.Type):  # type: ignore[misc]
 
 
 @register_model(Vector)
-class _VectorModel(models.PrimitiveModel):  # type: ignore[misc]
+class _VectorModel(models.PrimitiveModel):
     def __init__(self, manager: Any, vector: Vector) -> None:
         super().__init__(manager, vector, _of(vector.element))
 

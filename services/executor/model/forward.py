@@ -46,6 +46,10 @@ class Model(Generic[PlanT]):
         return self._weights.embedding.dtype
 
     @property
+    def kv_dtype(self) -> torch.dtype:
+        return self.dtype
+
+    @property
     def weight_bytes(self) -> int:
         return self._weights.num_bytes
 
@@ -64,8 +68,8 @@ class Model(Generic[PlanT]):
         hidden = embedding(batch.token_ids, self._weights.embedding)  # (tokens, hidden_size)
         for layer, layer_keys, layer_values in zip(self._weights.layers, keys, values, strict=True):
             queries, new_keys, new_values = self._project(layer, hidden, rope)
-            layer_keys.index_copy_(0, batch.slots, new_keys)
-            layer_values.index_copy_(0, batch.slots, new_values)
+            layer_keys.index_copy_(0, batch.slots, new_keys.to(keys.dtype))
+            layer_values.index_copy_(0, batch.slots, new_values.to(values.dtype))
             attended = self._attention.run(plan, queries, layer_keys, layer_values)
             hidden = hidden + layer.output(attended.flatten(1))
             hidden = hidden + self._feed_forward(layer, hidden)
@@ -76,10 +80,12 @@ class Model(Generic[PlanT]):
         """Queries (tokens, heads, head_dim), then keys and values (tokens, kv_heads, head_dim)."""
         heads, kv_heads, head_dim = self.shape.heads, self.shape.kv_heads, self.shape.head_dim
         fused = layer.qkv(self._norm(hidden, layer.input_norm)).view(len(hidden), heads + 2 * kv_heads, head_dim)
-        queries, keys, values = fused.tensor_split((heads, heads + kv_heads), dim=1)
+        rotated, values = fused.tensor_split((heads + kv_heads,), dim=1)
         if layer.query_norm is not None and layer.key_norm is not None:
-            queries, keys = self._norm(queries, layer.query_norm), self._norm(keys, layer.key_norm)
-        return rotate(queries, *rope), rotate(keys, *rope), values
+            queries, keys = rotated.tensor_split((heads,), dim=1)
+            rotated = torch.cat((self._norm(queries, layer.query_norm), self._norm(keys, layer.key_norm)), dim=1)
+        queries, keys = rotate(rotated, *rope).tensor_split((heads,), dim=1)
+        return queries, keys, values
 
     def _feed_forward(self, layer: LayerWeights, hidden: Tensor) -> Tensor:
         gate, up = layer.gate_up(self._norm(hidden, layer.post_attention_norm)).chunk(2, dim=-1)

@@ -13,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from services.executor.attention.pieces import Workspace, plan_attention
+from services.executor.attention.pieces import AttentionPlan, Workspace, plan_attention
 from services.executor.kernels.attention import scratch_bytes
 from services.executor.kernels.forward import GATE_ROWS, PANEL_BYTES, ModelFrame, Rows, StepFrame, forward
 from services.executor.kernels.team import LINE, Team
@@ -48,6 +48,7 @@ def load_fused(folder: Path, *, form: PackedForm, threads: int) -> FusedModel:
 class FusedModel:
     device = torch.device("cpu")
     dtype = torch.float32
+    kv_dtype = torch.float16
 
     def __init__(self, shape: ModelShape, weights: StoredWeights, form: PackedForm, team: Team) -> None:
         self.shape = shape
@@ -81,36 +82,40 @@ class FusedModel:
         Returns:
             (rows, vocab_size) float32, the logits of `batch.logits_rows`, until the next call.
         """
-        rows, wanted = len(batch.token_ids), len(batch.logits_rows)
-        shape, buffers = self.shape, self._buffers
-        buffers.hold(rows, wanted)
+        rows, shape, buffers = len(batch.token_ids), self.shape, self._buffers
+        buffers.hold(rows, len(batch.logits_rows))
         buffers.hidden[:rows, : shape.hidden_size] = self._weights.embedding.rows(batch.token_ids.numpy())
         plan = plan_attention(
             batch.segments, shape.heads, shape.kv_heads, shape.head_dim, self._team.threads, self._workspace
         )
-        step = StepFrame(
-            rows,
-            batch.positions.data_ptr(),
-            batch.slots.data_ptr(),
-            *(
-                _rows(buffer)
-                for buffer in (buffers.hidden, buffers.normed, buffers.qkv, buffers.attended, buffers.gated)
-            ),
-            batch.logits_rows.data_ptr(),
-            wanted,
-            _rows(buffers.logits),
-            keys.data_ptr(),
-            values.data_ptr(),
-            keys.stride(0) * keys.element_size(),
-            POOL_KINDS[keys.dtype],
-            plan.address,
-            plan.pieces,
-            int(plan.partials),
-            buffers.scratch,
-            buffers.scratch_stride,
-        )
-        self._team.run(forward, self._frame, step, shape.rms_norm_eps)
-        return torch.from_numpy(buffers.logits[:wanted, : shape.vocab_size])
+        self._team.run(forward, self._frame, _frame(batch, buffers, plan, keys, values), shape.rms_norm_eps)
+        return torch.from_numpy(buffers.logits[: len(batch.logits_rows), : shape.vocab_size])
+
+
+def _frame(batch: Batch, buffers: _Buffers, plan: AttentionPlan, keys: Tensor, values: Tensor) -> StepFrame:
+    """The tensors must stay until the step is over."""
+    return StepFrame(
+        rows=len(batch.token_ids),
+        positions=batch.positions.data_ptr(),
+        slots=batch.slots.data_ptr(),
+        hidden=_rows(buffers.hidden),
+        normed=_rows(buffers.normed),
+        qkv=_rows(buffers.qkv),
+        attended=_rows(buffers.attended),
+        gated=_rows(buffers.gated),
+        wanted=batch.logits_rows.data_ptr(),
+        wanted_rows=len(batch.logits_rows),
+        logits=_rows(buffers.logits),
+        keys=keys.data_ptr(),
+        values=values.data_ptr(),
+        pool_stride=keys.stride(0) * keys.element_size(),
+        pool_kind=POOL_KINDS[keys.dtype],
+        plan=plan.address,
+        pieces=plan.pieces,
+        merges=int(plan.partials),
+        scratch=buffers.scratch,
+        scratch_stride=buffers.scratch_stride,
+    )
 
 
 class _Buffers:

@@ -1,4 +1,4 @@
-"""The forward pass against transformers, however the tokens are cut into batches and wherever their slots lie."""
+"""Both forward passes against transformers, however tokens are cut into batches and wherever their slots lie."""
 
 from dataclasses import dataclass
 from itertools import count
@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from services.executor.attention.base import Segment, SlotRun
 from services.executor.attention.reference import ReferenceAttention
 from services.executor.model.forward import Batch
+from services.executor.model.fused import load_fused
 from services.executor.model.load import load_model
 from tests.support.flat_batches import Sequence, empty_pool, step
 from tests.support.tiny_model import ARCHITECTURES, VOCAB_SIZE, make_tiny_model
@@ -48,16 +49,22 @@ class Pair:
             return self.theirs(torch.tensor([token_ids])).logits[0]
 
 
-@pytest.fixture(scope="module", params=VARIANTS)
+LOADERS = {
+    "torch": lambda folder: load_model(folder, attention=ReferenceAttention(), device=CPU, dtype=torch.float32),
+    "compiled": lambda folder: load_fused(folder, form="native", threads=2),
+}
+
+
+@pytest.fixture(scope="module", params=[(variant, loader) for variant in VARIANTS for loader in LOADERS], ids=str)
 def pair(request, tmp_path_factory):
     from transformers import AutoModelForCausalLM
 
-    architecture, changes = VARIANTS[request.param]
+    variant, loader = request.param
+    architecture, changes = VARIANTS[variant]
+    if architecture == "qwen3" and loader == "compiled":
+        changes = changes | {"head_dim": 48}
     folder = make_tiny_model(tmp_path_factory.mktemp("model"), architecture, seed=3, **changes)
-    return Pair(
-        load_model(folder, attention=ReferenceAttention(), device=CPU, dtype=torch.float32),
-        AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).eval(),
-    )
+    return Pair(LOADERS[loader](folder), AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).eval())
 
 
 @st.composite

@@ -1,0 +1,81 @@
+"""Which forward pass computes the model: the compiled one where the machine and the model allow it, else torch's.
+
+Knows what each of them needs.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Protocol
+
+import torch
+
+from services.executor.attention import cuda
+from services.executor.attention.base import AttentionBackend
+from services.executor.attention.reference import ReferenceAttention
+from services.executor.compute import ForwardModel
+from services.executor.model.config import ModelShape, read_shape
+from services.executor.model.load import load_model
+from shared import logging
+from shared.config import ConfigError, ExecutorConfig
+
+
+class Engine(ForwardModel, Protocol):
+    @property
+    def weight_bytes(self) -> int: ...
+
+    @property
+    def kv_dtype(self) -> torch.dtype:
+        """Of the KV pool, if nothing else is asked for."""
+
+
+def load_engine(settings: ExecutorConfig, folder: Path, device: torch.device, threads: int) -> Engine:
+    """Raises ConfigError if the model cannot be read, or not be computed as the settings ask for."""
+    shape = read_shape(folder)
+    obstacle = _obstacle(settings, shape, device)
+    if obstacle is None:
+        from services.executor.model.fused import load_fused
+
+        return load_fused(folder, form="native" if settings.weights == "auto" else settings.weights, threads=threads)
+    for key, value in (("attention", "cpu"), ("weights", "native")):
+        if getattr(settings, key) == value:
+            raise ConfigError(f"executor.{key}: {value!r} is not possible, since {obstacle}")
+    logging.get().info("torch_engine", reason=obstacle)
+    return load_model(
+        folder,
+        attention=_attention(settings, shape, device),
+        device=device,
+        dtype=getattr(torch, settings.dtype),
+        weights="float16" if settings.weights == "float16" else "float32",
+    )
+
+
+def _obstacle(settings: ExecutorConfig, shape: ModelShape, device: torch.device) -> str | None:
+    """Why the compiled pass cannot be used; None if it can."""
+    if device.type != "cpu":
+        return f"executor.device is {settings.device}"
+    if settings.attention not in ("auto", "cpu"):
+        return f"executor.attention is {settings.attention}"
+    if settings.dtype != "float32":
+        return f"executor.dtype is {settings.dtype}"
+    try:
+        from services.executor.kernels.vector import processor_lacks
+        from services.executor.model.fused import computes
+    except ImportError as error:
+        return f"numba cannot be loaded ({error})"
+    if lacking := processor_lacks():
+        return f"the processor has no {', '.join(lacking)}"
+    return None if computes(shape) else "the model's sizes are no multiples of 16"
+
+
+def _attention(settings: ExecutorConfig, shape: ModelShape, device: torch.device) -> AttentionBackend[Any]:
+    if settings.attention == "reference":
+        return ReferenceAttention()
+    if device.type == "cuda" and cuda.is_available():
+        from services.executor.attention.cuda.backend import CudaAttention
+
+        return CudaAttention(shape)
+    if settings.attention == "cuda":
+        reason = "there is no triton" if device.type == "cuda" else f"executor.device is {settings.device}"
+        raise ConfigError(f"executor.attention: 'cuda' is not possible, since {reason}")
+    return ReferenceAttention()

@@ -15,30 +15,24 @@ from typing import NamedTuple
 
 import numpy as np
 
-from services.executor.kernels.kv_tile import TILE, find_slots, padded, read_keys, read_values
+from services.executor.kernels.kv_tile import TILE, Pool, Tile, fetch, find_tile, padded, read_keys, read_values, touch
 from services.executor.kernels.piece import LONG, Layout, Piece, read_layout, read_piece
+from services.executor.kernels.softmax import LOWEST, Running, soften
 from services.executor.kernels.tile import PANEL, TILE_ROWS, multiply
 from services.executor.kernels.vector import (
     BYTES,
     LANES,
     compiled,
-    exp2,
     get,
-    larger,
-    largest,
     load,
     mul,
     put,
     splat,
     store,
-    sub,
     total,
 )
-from services.executor.kernels.vector import add as plus
 
 MAX_QUERIES = 192  # of a piece, all its KV heads together: their queries and outputs stay in the second-level cache
-LOWEST = -1e30  # where the running maximum starts
-HIDDEN = -2e30  # the score of a token that is not seen
 LOG2_E = math.log2(math.e)
 ROW = 4 * TILE  # bytes of scores
 
@@ -46,7 +40,8 @@ ROW = 4 * TILE  # bytes of scores
 class Scratch(NamedTuple):
     """Addresses; a thread's own."""
 
-    slots: int  # int64 (TILE): in bytes from the pool's start
+    slots: int  # int64 (TILE): a tile's tokens, in bytes from the pool's start
+    more_slots: int  # those of the next tile
     keys: int  # (TILE / PANEL, head_dim, PANEL)
     values: int  # (padded / PANEL, TILE, PANEL), `padded` being head_dim in whole panels
     scores: int  # (TILE_ROWS, TILE)
@@ -60,7 +55,7 @@ def scratch_bytes(head_dim: int) -> int:
     """What a thread needs; it starts at a cache line."""
     floats = TILE * head_dim + TILE * padded.py_func(head_dim) + TILE_ROWS * TILE
     floats += MAX_QUERIES * (head_dim + padded.py_func(head_dim) + LANES + 1)
-    return LONG * TILE + 4 * floats
+    return 2 * LONG * TILE + 4 * floats
 
 
 @compiled
@@ -91,16 +86,16 @@ def attend(
     piece = read_piece(layout, number)
     places = _divide(scratch, layout.head_dim)
     _begin(layout, piece, queries, query_stride, places)
-    token, run = piece.token, piece.run
-    while token < piece.end:
-        tokens = min(TILE, piece.end - token)
-        run = find_slots(layout, kind, token, tokens, run, places.slots)
+    pool = _pool(layout, piece, keys, values, kind)
+    tile = find_tile(layout, kind, piece.token, piece.end, piece.run, places.slots)
+    slots = places.more_slots
+    while tile.tokens > 0:
+        following = find_tile(layout, kind, tile.token + tile.tokens, piece.end, tile.run, slots)
         for kv_head in range(piece.kv_heads):
-            offset = (piece.kv_head + kv_head) * layout.head_dim * (4 if kind == 0 else 2)
-            read_keys(keys + offset, kind, places.slots, tokens, layout.head_dim, places.keys)
-            read_values(values + offset, kind, places.slots, tokens, layout.head_dim, places.values)
-            _attend_to_tile(layout, piece, places, kv_head, token, tokens)
-        token += tokens
+            read_keys(pool, kv_head, tile, layout.head_dim, places.keys)
+            read_values(pool, kv_head, tile, layout.head_dim, places.values)
+            _attend_to_tile(layout, piece, places, pool, kv_head, tile, following)
+        tile, slots = following, tile.slots
     if piece.direct:
         _finish(layout, piece, places, output + piece.row * output_stride, output_stride)
     else:
@@ -111,13 +106,20 @@ def attend(
 
 @compiled
 def _divide(scratch: int, head_dim: int) -> Scratch:
-    keys = scratch + LONG * TILE
+    keys = scratch + 2 * LONG * TILE
     values = keys + 4 * TILE * head_dim
     scores = values + 4 * TILE * padded(head_dim)
     queries = scores + TILE_ROWS * ROW
     outputs = queries + 4 * MAX_QUERIES * head_dim
     sums = outputs + 4 * MAX_QUERIES * padded(head_dim)
-    return Scratch(scratch, keys, values, scores, queries, outputs, sums, sums + BYTES * MAX_QUERIES)
+    maxima = sums + BYTES * MAX_QUERIES
+    return Scratch(scratch, scratch + LONG * TILE, keys, values, scores, queries, outputs, sums, maxima)
+
+
+@compiled
+def _pool(layout: Layout, piece: Piece, keys: int, values: int, kind: int) -> Pool:
+    size = layout.head_dim * (4 if kind == 0 else 2)
+    return Pool(keys + piece.kv_head * size, values + piece.kv_head * size, kind, size, piece.kv_heads * size)
 
 
 @compiled
@@ -141,21 +143,42 @@ def _begin(layout: Layout, piece: Piece, queries: int, stride: int, places: Scra
 
 
 @compiled
-def _attend_to_tile(layout: Layout, piece: Piece, places: Scratch, kv_head: int, token: int, tokens: int) -> None:
-    """All queries of a KV head, in blocks of about the same number of rows."""
+def _attend_to_tile(
+    layout: Layout, piece: Piece, places: Scratch, pool: Pool, kv_head: int, tile: Tile, following: Tile
+) -> None:
+    """All queries of a KV head, in blocks of about the same number of rows. Meanwhile the next tile is on its way.
+
+    Measured: it is best asked for a little at a time, beside the work; with a single block, loads are faster.
+    """
     group = layout.heads // layout.kv_heads
     queries = piece.rows * group
     blocks = -(-queries // TILE_ROWS)
+    if blocks == 1:
+        touch(pool, following, kv_head, piece.kv_heads, places.scores)
     for block in range(blocks):
         first, end = queries * block // blocks, queries * (block + 1) // blocks
-        seen = min(tokens, piece.limit + (end - 1) // group * piece.step - token)
+        seen = min(tile.tokens, piece.limit + (end - 1) // group * piece.step - tile.token)
         if seen > 0:
-            query = kv_head * queries + first
+            query, share, shares = kv_head * queries + first, kv_head * blocks + block, piece.kv_heads * blocks
+            _ask(pool, following, blocks, 2 * share, 2 * shares)
             _score(layout, places, query, end - first, seen)
+            _ask(pool, following, blocks, 2 * share + 1, 2 * shares)
             for number in range(end - first):
-                own = min(tokens, piece.limit + (first + number) // group * piece.step - token)
-                _soften(layout, places, query + number, places.scores + number * ROW, own, seen)
+                own = min(tile.tokens, piece.limit + (first + number) // group * piece.step - tile.token)
+                soften(places.scores + number * ROW, own, seen, _running(layout, places, query + number))
             _add_values(layout, places, query, end - first, seen)
+
+
+@compiled
+def _ask(pool: Pool, following: Tile, blocks: int, share: int, shares: int) -> None:
+    if blocks > 1:
+        fetch(pool, following, share, shares)
+
+
+@compiled
+def _running(layout: Layout, places: Scratch, query: int) -> Running:
+    size = 4 * padded(layout.head_dim)
+    return Running(places.maxima + 4 * query, places.sums + BYTES * query, places.outputs + query * size, size)
 
 
 @compiled
@@ -175,52 +198,6 @@ def _add_values(layout: Layout, places: Scratch, query: int, rows: int, tokens: 
         panel_values = places.values + panel * TILE * 4 * PANEL
         target = places.outputs + query * size + 4 * panel * PANEL
         multiply(places.scores, ROW, panel_values, 4 * PANEL, tokens, target, size, rows, 1)
-
-
-@compiled
-def _soften(layout: Layout, places: Scratch, query: int, scores: int, own: int, tokens: int) -> None:
-    """A row's scores become its weights, zero for those tokens that it does not see: all but its `own` first ones."""
-    if own > 0:
-        whole = -(-own // LANES) * LANES
-        _fill(scores, own, whole, np.float32(HIDDEN))
-        before = get(places.maxima + 4 * query)
-        highest = splat(before)
-        for offset in range(0, 4 * whole, BYTES):
-            highest = larger(highest, load(scores + offset))
-        maximum = largest(highest)
-        if maximum > before:
-            put(places.maxima + 4 * query, maximum)
-            _shrink(layout, places, query, before - maximum)
-        _weights(scores, whole, maximum, places.sums + BYTES * query)
-    _fill(scores, max(own, 0), tokens, np.float32(0))
-
-
-@compiled
-def _weights(scores: int, tokens: int, maximum: float, sums: int) -> None:
-    highest, added = splat(maximum), load(sums)
-    for offset in range(0, 4 * tokens, BYTES):
-        weight = exp2(sub(load(scores + offset), highest))
-        added = plus(added, weight)
-        store(scores + offset, weight)
-    store(sums, added)
-
-
-@compiled
-def _shrink(layout: Layout, places: Scratch, query: int, power: float) -> None:
-    """What was summed up so far, when a new maximum is found."""
-    factor = exp2(splat(power))
-    sums = places.sums + BYTES * query
-    store(sums, mul(load(sums), factor))
-    size = 4 * padded(layout.head_dim)
-    outputs = places.outputs + query * size
-    for offset in range(0, size, BYTES):
-        store(outputs + offset, mul(load(outputs + offset), factor))
-
-
-@compiled
-def _fill(row: int, start: int, end: int, value: float) -> None:
-    for column in range(start, end):
-        put(row + 4 * column, value)
 
 
 @compiled

@@ -8,7 +8,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import gguf
+import torch
+from safetensors import safe_open
+from safetensors.torch import save_file
+from torch import Tensor
 
+from services.executor.model.stored import Stored, StoredKind
 from shared.config import ModelConfig
 from shared.model_card import load_card, prepared_folder, source_path
 
@@ -35,14 +40,15 @@ def q8_0() -> Path:
 
 
 def hugging_face() -> Path:
-    """The prepared folder, with the tokenizer's settings that other loaders ask for."""
+    """The prepared folder, all weights in float32, with the tokenizer's settings that other loaders ask for."""
     config = ModelConfig(path="bundled")
     source, card = prepared_folder(config), load_card(config)
-    target = CACHE / "models" / source.name
+    target = CACHE / "models" / f"{source.name}.float32"
     if not (target / "tokenizer_config.json").exists():
         target.mkdir(parents=True, exist_ok=True)
-        for name in ("config.json", "tokenizer.json", "model.safetensors"):
+        for name in ("config.json", "tokenizer.json"):
             shutil.copyfile(source / name, target / name)
+        save_file(_float32_weights(source), target / "model.safetensors", metadata={"format": "pt"})
         settings = {"tokenizer_class": "PreTrainedTokenizerFast", "model_max_length": card.max_model_len}
         tokens = {"bos_token": card.bos_token, "eos_token": card.eos_token}
         (target / "tokenizer_config.json").write_text(json.dumps(settings | tokens))
@@ -50,6 +56,20 @@ def hugging_face() -> Path:
 
 
 WEIGHTS: dict[str, Callable[[], Path]] = {"bundled": bundled, "q8_0": q8_0, "hugging_face": hugging_face}
+
+
+def _float32_weights(source: Path) -> dict[str, Tensor]:
+    """Of a prepared folder, in which a matrix may be kept in its GGUF file's groups."""
+    weights: dict[str, Tensor] = {}
+    for path in sorted(source.glob("model*.safetensors")):
+        with safe_open(path, framework="pt") as file:
+            kinds = file.metadata() or {}
+            for name in file.keys():  # noqa: SIM118 (not a dict)
+                tensor = file.get_tensor(name)
+                if name in kinds:
+                    tensor = torch.from_numpy(Stored(StoredKind(kinds[name]), tensor.numpy()).dequantised())
+                weights[name] = tensor.to(torch.float32).contiguous()
+    return weights
 
 
 def _requantize(source: Path, target: Path) -> None:

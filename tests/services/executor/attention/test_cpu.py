@@ -37,3 +37,13 @@ def any_case(draw: st.DrawFn, longest: int) -> Case:
 def test_each_row_attends_to_its_context(longest: int, data: st.DataObject, threads: int) -> None:
     case = data.draw(any_case(longest))
     torch.testing.assert_close(attention(case, threads), expected(case), atol=1e-4, rtol=0)
+
+
+@settings(deadline=None, max_examples=20)
+@given(case=any_case(300))
+def test_the_bits_do_not_depend_on_who_computes_what(case: Case) -> None:
+    heads, head_dim = case.queries.shape[1:]
+    alone, both = (CpuAttention(heads, case.keys.shape[1], head_dim, team(threads)) for threads in (1, 2))
+    plan = both.plan(case.segments, CPU)
+    first = both.run(plan, case.queries, case.keys, case.values)
+    assert torch.equal(first, alone.run(plan, case.queries, case.keys, case.values))

@@ -8,8 +8,9 @@ import torch
 from tests.support.oracle import oracle_model
 from tests.support.prompts import PROMPTS
 
-TIE = 1e-3  # two logits closer than this may fall either way where kernels sum in another order
-LOGPROB_TOLERANCE = 1e-3
+# The server's KV pool holds float16. In float32 a hundredth of this suffices: see the executor's own test.
+TIE = 0.05  # two logits closer than this may fall either way
+LOGPROB_TOLERANCE = 0.05
 
 pytestmark = pytest.mark.oracle
 

@@ -131,7 +131,8 @@ class _Buffers:
             "gated": shape.intermediate_size,
         }
         self._vocab_size = shape.vocab_size
-        self.hidden = self.normed = self.qkv = self.attended = self.gated = self.logits = np.empty((0, 0), np.float32)
+        self.hidden = self.normed = self.qkv = self.attended = self.gated = np.empty((0, 0), np.float32)
+        self.logits = _panels(0, shape.vocab_size)
         inputs = max(self._widths.values())
         linear_bytes = (GATE_ROWS + inputs) * PANEL_BYTES
         self.scratch_stride = -(-max(linear_bytes, scratch_bytes(shape.head_dim)) // LINE) * LINE

@@ -31,6 +31,10 @@ _VALUES: tuple[tuple[str, str, Any, str], ...] = (
     ("--log-format", "logging.format", str, "json or console"),
     ("--device", "executor.device", str, "cpu or cuda"),
     ("--dtype", "executor.dtype", str, "float32, bfloat16 or float16"),
+    ("--weights", "executor.weights", str, "float32, float16, or native: as the file stores them (where possible)"),
+    ("--kv-cache-dtype", "executor.kv_dtype", str, "of the KV pool: float32, float16 or bfloat16"),
+    ("--attention-backend", "executor.attention", str, "auto, reference, cpu or cuda"),
+    ("--threads", "executor.threads", int, "of the forward pass (this executor's part of the cores)"),
     ("--page-size", "executor.page_size", int, "tokens in a page of the KV pool"),
     (
         "--mem-fraction-static",
@@ -50,9 +54,10 @@ _VALUES: tuple[tuple[str, str, Any, str], ...] = (
     ("--detokenizers", "detokenizer.replicas", int, "detokenizer processes"),
     ("--run-dir", "run_dir", str, "where sockets and status files lie"),
 )
-_SWITCHES: tuple[tuple[str, str, bool, str], ...] = (
+_SWITCHES: tuple[tuple[str, str, bool | str, str], ...] = (
     ("--disable-radix-cache", "executor.disable_radix_cache", True, "compute every prompt anew"),
     ("--disable-adaptive-cache", "executor.adaptive_cache", False, "no cheap mode for namespaces of little reuse"),
+    ("--disable-speculation", "executor.speculation", "off", "no drafts from a request's own text"),
     ("--sglang-metrics", "gateway.sglang_metrics", True, "the main figures also under SGLang's names"),
     ("--show-cached-text", "gateway.show_cached_text", True, "/cache shows the first words of each cached prefix"),
     ("--enable-metrics", "gateway.enable_metrics", True, "serve /metrics (on by default)"),

@@ -5,19 +5,24 @@ Knows what each of them needs.
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import Any, Protocol
 
 import torch
 
 from services.executor.attention import cuda
-from services.executor.attention.base import AttentionBackend
+from services.executor.attention.base import AttentionBackend, Segment, SlotRun
 from services.executor.attention.reference import ReferenceAttention
 from services.executor.compute import ForwardModel
+from services.executor.kv_pool import make_pool
 from services.executor.model.config import ModelShape, read_shape
+from services.executor.model.forward import Batch
 from services.executor.model.load import load_model
 from shared import logging
 from shared.config import ConfigError, ExecutorConfig
+
+WARM_UP_TOKENS = 32
 
 
 class Engine(ForwardModel, Protocol):
@@ -36,7 +41,10 @@ def load_engine(settings: ExecutorConfig, folder: Path, device: torch.device, th
     if obstacle is None:
         from services.executor.model.fused import load_fused
 
-        return load_fused(folder, form="native" if settings.weights == "auto" else settings.weights, threads=threads)
+        form = "native" if settings.weights == "auto" else settings.weights
+        model = load_fused(folder, form=form, threads=threads)
+        _warm_up(model)
+        return model
     for key, value in (("attention", "cpu"), ("weights", "native")):
         if getattr(settings, key) == value:
             raise ConfigError(f"executor.{key}: {value!r} is not possible, since {obstacle}")
@@ -48,6 +56,16 @@ def load_engine(settings: ExecutorConfig, folder: Path, device: torch.device, th
         dtype=getattr(torch, settings.dtype),
         weights="float16" if settings.weights == "float16" else "float32",
     )
+
+
+def _warm_up(engine: Engine) -> None:
+    """Have the kernels compiled, or what was compiled before read in, before anybody waits for a step."""
+    start = time.perf_counter()
+    shape, places = engine.shape, torch.arange(WARM_UP_TOKENS)
+    pool = make_pool(shape, WARM_UP_TOKENS, device=engine.device, dtype=engine.kv_dtype)
+    whole = (Segment(0, WARM_UP_TOKENS, (SlotRun(0, WARM_UP_TOKENS),), causal=True),)
+    engine.forward(Batch(torch.zeros_like(places), places, places, whole, places[-1:]), pool.keys, pool.values)
+    logging.get().info("compiled_engine", kernels_s=round(time.perf_counter() - start, 3))
 
 
 def _obstacle(settings: ExecutorConfig, shape: ModelShape, device: torch.device) -> str | None:

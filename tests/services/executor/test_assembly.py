@@ -10,6 +10,9 @@ import pytest
 import torch
 
 from services.executor.assembly import Assembled, assemble
+from services.executor.engines import load_engine
+from services.executor.model.forward import Model
+from services.executor.model.fused import FusedModel
 from services.executor.model.prepare import prepare
 from services.executor.nodes import Use
 from shared import wire
@@ -18,6 +21,7 @@ from tests.support.tiny_model import VOCAB_SIZE, make_tiny_model
 
 PROMPTS = [[(11 * i * (lane + 1) + lane) % VOCAB_SIZE for i in range(3 + 17 * lane)] for lane in range(6)]
 NEW_TOKENS = 12
+CPU = torch.device("cpu")
 FOREVER = wire.Sampling(seed=0, temperature=0.0, ignore_eos=True)
 
 
@@ -90,8 +94,11 @@ def continue_greedily(oracle: torch.nn.Module, prompt: list[int]) -> list[int]:
         ExecutorConfig(threads=1),
         ExecutorConfig(threads=1, page_size=16),
         ExecutorConfig(threads=1, disable_radix_cache=True),
+        ExecutorConfig(threads=2, kv_dtype="float32", weights="float32"),
+        ExecutorConfig(threads=1, attention="reference"),
+        ExecutorConfig(threads=1, attention="reference", weights="float16", kv_dtype="float16", speculation="off"),
     ],
-    ids=["tokens", "pages", "no cache"],
+    ids=["tokens", "pages", "no cache", "all in float32", "torch", "torch in halves"],
 )
 def test_greedy_tokens_equal_those_of_transformers(
     model: ModelConfig, expected: list[list[int]], settings: ExecutorConfig
@@ -102,6 +109,14 @@ def test_greedy_tokens_equal_those_of_transformers(
     assert lanes.generate(together, 10_000) == expected  # together, warm
     lanes.assembled.runner.flush()
     assert lanes.generate(together, 5, yield_at=4) == expected  # cold, in chunks, one gives way
+
+
+def test_the_compiled_pass_computes_where_it_can(model: ModelConfig, tmp_path: Path) -> None:
+    assert isinstance(load_engine(ExecutorConfig(), Path(model.path), CPU, threads=1), FusedModel)
+    odd = make_tiny_model(tmp_path / "odd", "llama", intermediate_size=100)
+    assert isinstance(load_engine(ExecutorConfig(), odd, CPU, threads=1), Model)
+    with pytest.raises(ConfigError, match="multiples of 16"):
+        load_engine(ExecutorConfig(attention="cpu"), odd, CPU, threads=1)
 
 
 def test_an_executor_says_what_it_offers(model: ModelConfig) -> None:
@@ -151,6 +166,12 @@ def test_the_cheap_mode_can_be_switched_off(model: ModelConfig, adaptive: bool |
         (ExecutorConfig(device="abacus"), "executor.device"),
         (ExecutorConfig(device="meta"), "executor.device"),
         (ExecutorConfig(max_total_tokens=10**12), "executor.max_total_tokens"),
+        (ExecutorConfig(attention="cuda"), "executor.attention: 'cuda' is not possible, since executor.device is cpu"),
+        (
+            ExecutorConfig(attention="cpu", dtype="bfloat16"),
+            "executor.attention: 'cpu' is not possible, since executor.dtype",
+        ),
+        (ExecutorConfig(attention="reference", weights="native"), "executor.weights: 'native' is not possible"),
     ],
 )
 def test_what_cannot_be_had_is_refused_with_its_key(model: ModelConfig, settings: ExecutorConfig, key: str) -> None:

@@ -15,12 +15,13 @@ from services.executor.kernels.attention import attend
 from services.executor.kernels.linear import ENTRY_BYTES, FLOAT32, PANELS, linear
 from services.executor.kernels.merge import merge
 from services.executor.kernels.rows import gate, keep, norm, rotate
+from services.executor.kernels.shorts import linear_of_shorts, shorten, takes_shorts
 from services.executor.kernels.team import meet, take
 from services.executor.kernels.tile import PANEL
 from services.executor.kernels.vector import compiled, get_long
 
 LONG = 8
-MERGED_ROWS = 16  # at a time
+FINISHED_ROWS = 16  # at a time, of attention
 CUT_ROWS = 64  # of a linear layer with few panels: so many rows are worth an item of their own
 GATE_ROWS = 512  # of which a panel of the ups fits into scratch memory
 PANEL_BYTES = 4 * PANEL
@@ -94,41 +95,52 @@ def forward(member: int, threads: int, sync: int, model: ModelFrame, step: StepF
     for layer in range(model.layers):
         record = model.records + layer * RECORD_BYTES
         keys, values = step.keys + layer * step.pool_stride, step.values + layer * step.pool_stride
-        _norms(me, step, get_long(record + INPUT_NORM), model.hidden_size, epsilon)
-        _linear(me, record + QKV, step.normed, step.rows, step.qkv, 0)
+        shorts = takes_shorts(record + QKV, step.rows)
+        _norms(me, step, get_long(record + INPUT_NORM), model.hidden_size, epsilon, shorts)
+        _linear(me, record + QKV, step.normed, step.rows, step.qkv, 0, shorts)
         _places(me, model, step, record, keys, values, epsilon)
         _attention(me, step, keys, values)
-        _linear(me, record + OUTPUT, step.attended, step.rows, step.hidden, 1)
-        _norms(me, step, get_long(record + POST_ATTENTION_NORM), model.hidden_size, epsilon)
-        _gates(me, step, record)
-        _linear(me, record + DOWN, step.gated, step.rows, step.hidden, 1)
-    _last_norms(me, model, step, epsilon)
-    _linear(me, model.head, step.normed, step.wanted_rows, step.logits, 0)
+        shorts = takes_shorts(record + OUTPUT, step.rows)
+        _finish_attention(me, step, model.heads * model.head_dim, shorts)
+        _linear(me, record + OUTPUT, step.attended, step.rows, step.hidden, 1, shorts)
+        shorts = takes_shorts(record + GATE, step.rows) * takes_shorts(record + UP, step.rows)
+        _norms(me, step, get_long(record + POST_ATTENTION_NORM), model.hidden_size, epsilon, shorts)
+        down_shorts = takes_shorts(record + DOWN, step.rows)
+        _gates(me, step, record, shorts, down_shorts)
+        _linear(me, record + DOWN, step.gated, step.rows, step.hidden, 1, down_shorts)
+    shorts = takes_shorts(model.head, step.wanted_rows)
+    _last_norms(me, model, step, epsilon, shorts)
+    _linear(me, model.head, step.normed, step.wanted_rows, step.logits, 0, shorts)
 
 
 @compiled
-def _norms(me: Member, step: StepFrame, weight: int, length: int, epsilon: float) -> None:
+def _norms(me: Member, step: StepFrame, weight: int, length: int, epsilon: float, shorts: int) -> None:
     row = take(me.sync)
     while row < step.rows:
         source, target = step.hidden.at + row * step.hidden.stride, step.normed.at + row * step.normed.stride
         norm(source, weight, target, length, epsilon)
+        if shorts != 0:
+            shorten(target, length)
         row = take(me.sync)
     meet(me.sync, me.threads)
 
 
 @compiled
-def _last_norms(me: Member, model: ModelFrame, step: StepFrame, epsilon: float) -> None:
+def _last_norms(me: Member, model: ModelFrame, step: StepFrame, epsilon: float, shorts: int) -> None:
     """Of the wanted rows alone, one behind the other."""
     number = take(me.sync)
     while number < step.wanted_rows:
         source = step.hidden.at + get_long(step.wanted + LONG * number) * step.hidden.stride
-        norm(source, model.final_norm, step.normed.at + number * step.normed.stride, model.hidden_size, epsilon)
+        target = step.normed.at + number * step.normed.stride
+        norm(source, model.final_norm, target, model.hidden_size, epsilon)
+        if shorts != 0:
+            shorten(target, model.hidden_size)
         number = take(me.sync)
     meet(me.sync, me.threads)
 
 
 @compiled
-def _linear(me: Member, entry: int, x: Rows, rows: int, y: Rows, adds: int) -> None:
+def _linear(me: Member, entry: int, x: Rows, rows: int, y: Rows, adds: int, shorts: int) -> None:
     """All panels; where those are few for the threads, some rows of a panel at a time."""
     panels = get_long(entry + PANELS)
     parts = max(1, min(-(-ITEMS * me.threads // panels), rows // CUT_ROWS))
@@ -136,25 +148,49 @@ def _linear(me: Member, entry: int, x: Rows, rows: int, y: Rows, adds: int) -> N
     while item < panels * parts:
         first, end = rows * (item % parts) // parts, rows * (item % parts + 1) // parts
         source, target = x.at + first * x.stride, y.at + first * y.stride
-        linear(item // parts, entry, source, x.stride, end - first, target, y.stride, adds, me.scratch)
+        panel = item // parts
+        _panel(panel, entry, source, x.stride, end - first, target, y.stride, adds, me.scratch, shorts)
         item = take(me.sync)
     meet(me.sync, me.threads)
 
 
 @compiled
-def _gates(me: Member, step: StepFrame, record: int) -> None:
+def _panel(
+    panel: int,
+    entry: int,
+    x: int,
+    x_stride: int,
+    rows: int,
+    y: int,
+    y_stride: int,
+    adds: int,
+    scratch: int,
+    shorts: int,
+) -> None:
+    if shorts != 0:
+        linear_of_shorts(panel, entry, x, x_stride, rows, y, y_stride, adds, scratch)
+    else:
+        linear(panel, entry, x, x_stride, rows, y, y_stride, adds, scratch)
+
+
+@compiled
+def _gates(me: Member, step: StepFrame, record: int, shorts: int, down_shorts: int) -> None:
     """A panel of the gates and the same panel of the ups, then both as one; GATE_ROWS rows at a time."""
     ups, unpacked = me.scratch, me.scratch + GATE_ROWS * PANEL_BYTES
+    x_stride, y_stride = step.normed.stride, step.gated.stride
     parts = -(-step.rows // GATE_ROWS)
     item = take(me.sync)
     while item < get_long(record + GATE + PANELS) * parts:
         panel, first = item // parts, item % parts * GATE_ROWS
         rows = min(GATE_ROWS, step.rows - first)
-        x, gates = step.normed.at + first * step.normed.stride, step.gated.at + first * step.gated.stride
-        linear(panel, record + GATE, x, step.normed.stride, rows, gates, step.gated.stride, 0, unpacked)
-        linear(panel, record + UP, x, step.normed.stride, rows, ups - panel * PANEL_BYTES, PANEL_BYTES, 0, unpacked)
+        x, gates = step.normed.at + first * x_stride, step.gated.at + first * y_stride
+        _panel(panel, record + GATE, x, x_stride, rows, gates, y_stride, 0, unpacked, shorts)
+        _panel(panel, record + UP, x, x_stride, rows, ups - panel * PANEL_BYTES, PANEL_BYTES, 0, unpacked, shorts)
         for row in range(rows):
-            gate(gates + row * step.gated.stride + panel * PANEL_BYTES, ups + row * PANEL_BYTES, PANEL)
+            own = gates + row * y_stride + panel * PANEL_BYTES
+            gate(own, ups + row * PANEL_BYTES, PANEL)
+            if down_shorts != 0:
+                shorten(own, PANEL)
         item = take(me.sync)
     meet(me.sync, me.threads)
 
@@ -207,9 +243,21 @@ def _attention(me: Member, step: StepFrame, keys: int, values: int) -> None:
         )
         piece = take(me.sync)
     meet(me.sync, me.threads)
-    if step.merges != 0:
-        first = take(me.sync) * MERGED_ROWS
-        while first < step.rows:
-            merge(step.plan, first, min(first + MERGED_ROWS, step.rows), target.at, target.stride)
-            first = take(me.sync) * MERGED_ROWS
-        meet(me.sync, me.threads)
+
+
+@compiled
+def _finish_attention(me: Member, step: StepFrame, length: int, shorts: int) -> None:
+    """Partial results merged, and what the next layer takes as shorts shortened."""
+    if step.merges == 0 and shorts == 0:
+        return
+    target = step.attended
+    first = take(me.sync) * FINISHED_ROWS
+    while first < step.rows:
+        end = min(first + FINISHED_ROWS, step.rows)
+        if step.merges != 0:
+            merge(step.plan, first, end, target.at, target.stride)
+        if shorts != 0:
+            for row in range(first, end):
+                shorten(target.at + row * target.stride, length)
+        first = take(me.sync) * FINISHED_ROWS
+    meet(me.sync, me.threads)

@@ -33,9 +33,9 @@ GROUP = 32  # weights along the inputs that share a scale
 FEW_ROWS = 16  # up to so many, it is unpacked ...
 BLOCK = 192  # ... so many inputs at a time, which stay in the first-level cache
 
-# A table entry describes a packed matrix, in int64 words.
-KIND, DATA, PANEL_BYTES, INPUTS, BIAS, PANELS = range(0, 48, 8)
-ENTRY_BYTES = 48
+# A table entry describes a packed matrix, in int64 words. TAKES_SHORTS: whether its inputs may become 16-bit integers.
+KIND, DATA, PANEL_BYTES, INPUTS, BIAS, PANELS, TAKES_SHORTS = range(0, 56, 8)
+ENTRY_BYTES = 56
 
 
 @compiled
@@ -68,7 +68,7 @@ def linear(
             _tiles(x + start * 4, x_stride, scratch, count, y, y_stride, rows, 1 if start > 0 else adds)
             data += block_bytes
     if bias != 0:
-        _add_bias(bias + panel * PANEL * 4, y, y_stride, rows)
+        add_bias(bias + panel * PANEL * 4, y, y_stride, rows)
 
 
 @compiled
@@ -83,7 +83,7 @@ def _tiles(x: int, x_stride: int, panel: int, inputs: int, y: int, y_stride: int
 
 
 @compiled
-def _add_bias(bias: int, y: int, y_stride: int, rows: int) -> None:
+def add_bias(bias: int, y: int, y_stride: int, rows: int) -> None:
     left, right = load(bias), load(bias + BYTES)
     for row in range(rows):
         at = y + row * y_stride

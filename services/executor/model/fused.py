@@ -39,10 +39,10 @@ def computes(shape: ModelShape) -> bool:
     return all(size % MULTIPLE == 0 for size in sizes)
 
 
-def load_fused(folder: Path, *, form: PackedForm, threads: int) -> FusedModel:
+def load_fused(folder: Path, *, form: PackedForm, threads: int, exact: bool = False) -> FusedModel:
     """Raises ConfigError if the folder's model cannot be read or is not one that the forward pass computes."""
     shape = read_shape(folder)
-    return FusedModel(shape, load_stored(folder, shape), form, Team(threads))
+    return FusedModel(shape, load_stored(folder, shape), form, Team(threads), exact=exact)
 
 
 class FusedModel:
@@ -50,10 +50,12 @@ class FusedModel:
     dtype = torch.float32
     kv_dtype = torch.float16
 
-    def __init__(self, shape: ModelShape, weights: StoredWeights, form: PackedForm, team: Team) -> None:
+    def __init__(
+        self, shape: ModelShape, weights: StoredWeights, form: PackedForm, team: Team, *, exact: bool = False
+    ) -> None:
         self.shape = shape
         self._team = team
-        self._weights = PackedWeights(weights, form)
+        self._weights = PackedWeights(weights, form, exact=exact)
         self._angles = _angles(shape)  # cosines and sines
         self._buffers = _Buffers(shape, team.threads)
         self._workspace = Workspace()

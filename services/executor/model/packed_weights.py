@@ -24,8 +24,9 @@ from services.executor.kernels.forward import (
     UP,
 )
 from services.executor.kernels.linear import ENTRY_BYTES
+from services.executor.kernels.pairs import SHORTS
 from services.executor.kernels.tile import PANEL
-from services.executor.model.packing import pack
+from services.executor.model.packing import PackedKind, pack
 from services.executor.model.stored import Floats, Stored, stored
 from services.executor.model.stored_weights import StoredLayer, StoredLinear, StoredWeights
 
@@ -37,10 +38,12 @@ Longs = NDArray[np.int64]
 class PackedWeights:
     """Args:
     form: native, as they are stored; or all as floats of one size.
+    exact: whether what is multiplied with integers stays float32 where it could be rounded to 16-bit integers.
     """
 
-    def __init__(self, weights: StoredWeights, form: PackedForm) -> None:
+    def __init__(self, weights: StoredWeights, form: PackedForm, *, exact: bool = False) -> None:
         self._form = form
+        self._shortens = SHORTS and not exact
         self._kept: list[NDArray[Any]] = []  # what the addresses point to
         self.num_bytes = weights.embedding.num_bytes
         self.embedding = weights.embedding
@@ -75,7 +78,9 @@ class PackedWeights:
         packed = pack([self._formed(matrix) for matrix in matrices], PANEL)
         panels = packed.num_bytes // packed.panel_bytes
         padded = None if bias is None else np.concatenate((bias, np.zeros(panels * PANEL - len(bias), np.float32)))
-        entry = (packed.kind, self._keep(packed.data), packed.panel_bytes, packed.inputs, self._address(padded), panels)
+        data, bias_at = self._keep(packed.data), self._address(padded)
+        shortens = self._shortens and packed.kind in (PackedKind.Q8, PackedKind.Q4)
+        entry = (packed.kind, data, packed.panel_bytes, packed.inputs, bias_at, panels, shortens)
         record[offset // LONG : offset // LONG + len(entry)] = entry
 
     def _formed(self, matrix: Stored) -> Stored:

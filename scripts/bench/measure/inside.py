@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import itertools
 import random
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import cast
 
@@ -22,10 +23,12 @@ from services.executor.attention.base import contexts
 from services.executor.compute import ComputedShape, ForwardModel
 from services.executor.model.forward import Batch
 from services.executor.model.prepare import prepare
+from services.executor.slots import runs_of
 from shared import wire
 from shared.config import load
 
 PASSED_OVER_TOKENS = 4096  # at a time
+PASSED_OVER_IDS = 2048  # the ids that follow what is passed over; fewer are faster to choose from
 NEW_TOKENS = 120  # more than any measurement decodes
 ORDINARY = range(1000, 40_000)  # ids that end nothing
 
@@ -37,6 +40,7 @@ class Passable:
         self._model = model
         self.passes = False
         self.unshares = False
+        self._chance = torch.Generator().manual_seed(1)
 
     @property
     def shape(self) -> ComputedShape:
@@ -52,10 +56,14 @@ class Passable:
 
     def forward(self, batch: Batch, keys: Tensor, values: Tensor) -> Tensor:
         if self.passes:
-            return torch.zeros(len(batch.logits_rows), self.shape.vocab_size)
+            return self._any_logits(len(batch.logits_rows))
         if self.unshares:
             batch = replace(batch, segments=tuple(contexts(batch.segments)))
         return self._model.forward(batch, keys, values)
+
+    def _any_logits(self, rows: int) -> Tensor:
+        chosen = torch.randint(PASSED_OVER_IDS, (rows, 1), generator=self._chance)
+        return torch.zeros(rows, PASSED_OVER_IDS).scatter_(1, chosen, 1.0)
 
 
 def settings(pairs: Iterable[str]) -> dict[str, object]:
@@ -64,14 +72,19 @@ def settings(pairs: Iterable[str]) -> dict[str, object]:
 
 
 class Inside:
-    def __init__(self, options: dict[str, object], model_path: str = "bundled") -> None:
-        """Options are the configuration's `executor` keys, such as max_total_tokens."""
+    def __init__(
+        self, options: dict[str, object], model_path: str = "bundled", *, beside: Inside | None = None
+    ) -> None:
+        """Args:
+        options: the configuration's `executor` keys, such as max_total_tokens.
+        beside: another one with the same options, whose model is shared; everything else is its own.
+        """
         overrides = {f"executor.{name}": value for name, value in options.items()}
         config = load(overrides={"model.path": model_path, **overrides})
         prepare(config.model)
         self.runner = assemble(config).runner
-        # The only place that looks behind the runner: nothing else needs its model or its pool from outside.
-        self.model = self.runner._model = Passable(self.runner._model)
+        # The only place that looks behind the runner: nothing else needs its model, pool or lanes from outside.
+        self.model = self.runner._model = Passable(self.runner._model) if beside is None else beside.model
         for part in (self.runner._pool.keys, self.runner._pool.values):
             part.copy_(torch.randn(part.shape[1:]))
         self.threads = torch.get_num_threads()
@@ -90,10 +103,16 @@ class Inside:
     def tokens(self, count: int) -> tuple[int, ...]:
         return tuple(self._chance.choices(ORDINARY, k=count))
 
+    def run(
+        self, slices: Iterable[wire.Slice], admits: Sequence[wire.Admit] = (), release: Sequence[int] = ()
+    ) -> wire.StepResult:
+        return self.runner.run(wire.StepPlan(next(self._steps), tuple(admits), tuple(slices), release=tuple(release)))
+
     def step(
         self, slices: Iterable[wire.Slice], admits: Sequence[wire.Admit] = (), release: Sequence[int] = ()
     ) -> wire.StepResult:
-        result = self.runner.run(wire.StepPlan(next(self._steps), tuple(admits), tuple(slices), release=tuple(release)))
+        """As `run`, of slices that must not fail."""
+        result = self.run(slices, admits, release)
         for outcome in result.outcomes:
             if outcome.error is not None or outcome.declined:
                 raise RuntimeError(f"the executor refused: {outcome}")
@@ -108,20 +127,37 @@ class Inside:
 
     def pass_over(self, lane: int, tokens: int) -> None:
         """So many of the lane's next tokens count as computed."""
+        with self.passing_over():
+            for start in range(0, tokens, PASSED_OVER_TOKENS):
+                self.step([wire.Slice(lane, min(tokens - start, PASSED_OVER_TOKENS))])
+
+    @contextmanager
+    def passing_over(self) -> Iterator[None]:
+        """Whatever is computed in here counts as computed, and any token follows it."""
         self.model.passes = True
-        for start in range(0, tokens, PASSED_OVER_TOKENS):
-            self.step([wire.Slice(lane, min(tokens - start, PASSED_OVER_TOKENS))])
-        self.model.passes = False
+        try:
+            yield
+        finally:
+            self.model.passes = False
 
     def admit(self, prompt: tuple[int, ...]) -> int:
         """Returns the lane."""
+        admit = self.new_admit(prompt, NEW_TOKENS)
+        self.step([], admits=[admit])
+        return admit.lane
+
+    def new_admit(self, prompt: tuple[int, ...], new_tokens: int) -> wire.Admit:
         lane = next(self._lanes)
         sampling = wire.Sampling(seed=1, temperature=0.0, ignore_eos=True)
-        self.step([], admits=[wire.Admit(lane, f"r{lane}", prompt, sampling, NEW_TOKENS)])
-        return lane
+        return wire.Admit(lane, f"r{lane}", prompt, sampling, new_tokens)
 
     def decode(self, lanes: Iterable[int]) -> wire.StageTimes:
         return self.step([wire.Slice(lane, 1) for lane in lanes]).times
+
+    def runs(self, lane: int, start: int = 0, end: int | None = None) -> int:
+        """In how many pieces of the pool the lane's tokens [start, end) lie."""
+        held = self.runner._lanes[lane]
+        return len(list(runs_of(held.slots[start : held.computed if end is None else end])))
 
     def clear(self, lanes: Sequence[int]) -> None:
         """End them, and forget what they left behind."""

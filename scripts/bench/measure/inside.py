@@ -34,12 +34,13 @@ ORDINARY = range(1000, 40_000)  # ids that end nothing
 
 
 class Passable:
-    """A model that can be told to pass over what it is given, or to compute it with nothing shared."""
+    """A model that can be told to pass over what it is given, to unshare it, or to leave it to another model."""
 
     def __init__(self, model: ForwardModel) -> None:
         self._model = model
         self.passes = False
         self.unshares = False
+        self.other: ForwardModel | None = None  # computes in its place
         self._chance = torch.Generator().manual_seed(1)
 
     @property
@@ -59,7 +60,7 @@ class Passable:
             return self._any_logits(len(batch.logits_rows))
         if self.unshares:
             batch = replace(batch, segments=tuple(contexts(batch.segments)))
-        return self._model.forward(batch, keys, values)
+        return (self.other or self._model).forward(batch, keys, values)
 
     def _any_logits(self, rows: int) -> Tensor:
         chosen = torch.randint(PASSED_OVER_IDS, (rows, 1), generator=self._chance)
@@ -81,7 +82,7 @@ class Inside:
         """
         overrides = {f"executor.{name}": value for name, value in options.items()}
         config = load(overrides={"model.path": model_path, **overrides})
-        prepare(config.model)
+        self.folder = prepare(config.model)
         self.runner = assemble(config).runner
         # The only place that looks behind the runner: nothing else needs its model, pool or lanes from outside.
         self.model = self.runner._model = Passable(self.runner._model) if beside is None else beside.model
@@ -99,6 +100,10 @@ class Inside:
     @property
     def kv_itemsize(self) -> int:
         return self.runner._pool.keys.dtype.itemsize
+
+    @property
+    def kv_dtype(self) -> str:
+        return str(self.runner._pool.keys.dtype).removeprefix("torch.")
 
     def tokens(self, count: int) -> tuple[int, ...]:
         return tuple(self._chance.choices(ORDINARY, k=count))

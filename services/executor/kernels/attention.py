@@ -11,17 +11,18 @@ FlashAttention, 2022.) Scores are in units of log 2, so that all powers are powe
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
 
 import numpy as np
 
+from services.executor.kernels.few import attend_to_rows
 from services.executor.kernels.kv_tile import TILE, Pool, Tile, fetch, find_tile, padded, read_keys, read_values, touch
-from services.executor.kernels.piece import LONG, Layout, Piece, read_layout, read_piece
-from services.executor.kernels.softmax import LOWEST, Running, soften
+from services.executor.kernels.piece import Layout, Piece, read_layout, read_piece
+from services.executor.kernels.scratch import MAX_QUERIES, ROW, Scratch, divide, running, scratch_bytes
+from services.executor.kernels.softmax import LOWEST, soften
+from services.executor.kernels.stream import FEW
 from services.executor.kernels.tile import PANEL, TILE_ROWS, multiply
 from services.executor.kernels.vector import (
     BYTES,
-    LANES,
     compiled,
     get,
     load,
@@ -32,30 +33,9 @@ from services.executor.kernels.vector import (
     total,
 )
 
-MAX_QUERIES = 192  # of a piece, all its KV heads together: their queries and outputs stay in the second-level cache
+__all__ = ["MAX_QUERIES", "attend", "scratch_bytes"]
+
 LOG2_E = math.log2(math.e)
-ROW = 4 * TILE  # bytes of scores
-
-
-class Scratch(NamedTuple):
-    """Addresses; a thread's own."""
-
-    slots: int  # int64 (TILE): a tile's tokens, in bytes from the pool's start
-    more_slots: int  # those of the next tile
-    keys: int  # (TILE / PANEL, head_dim, PANEL)
-    values: int  # (padded / PANEL, TILE, PANEL), `padded` being head_dim in whole panels
-    scores: int  # (TILE_ROWS, TILE)
-    queries: int  # (MAX_QUERIES, head_dim)
-    outputs: int  # (MAX_QUERIES, padded)
-    sums: int  # (MAX_QUERIES, LANES): lane by lane
-    maxima: int  # (MAX_QUERIES)
-
-
-def scratch_bytes(head_dim: int) -> int:
-    """What a thread needs; it starts at a cache line."""
-    floats = TILE * head_dim + TILE * padded.py_func(head_dim) + TILE_ROWS * TILE
-    floats += MAX_QUERIES * (head_dim + padded.py_func(head_dim) + LANES + 1)
-    return 2 * LONG * TILE + 4 * floats
 
 
 @compiled
@@ -84,17 +64,21 @@ def attend(
     """
     layout = read_layout(plan)
     piece = read_piece(layout, number)
-    places = _divide(scratch, layout.head_dim)
+    places = divide(scratch, layout.head_dim)
     _begin(layout, piece, queries, query_stride, places)
     pool = _pool(layout, piece, keys, values, kind)
     tile = find_tile(layout, kind, piece.token, piece.end, piece.run, places.slots)
     slots = places.more_slots
+    few = piece.rows * (layout.heads // layout.kv_heads) <= FEW
     while tile.tokens > 0:
         following = find_tile(layout, kind, tile.token + tile.tokens, piece.end, tile.run, slots)
-        for kv_head in range(piece.kv_heads):
-            read_keys(pool, kv_head, tile, layout.head_dim, places.keys)
-            read_values(pool, kv_head, tile, layout.head_dim, places.values)
-            _attend_to_tile(layout, piece, places, pool, kv_head, tile, following)
+        if few:
+            attend_to_rows(layout, piece, places, pool, tile, following)
+        else:
+            for kv_head in range(piece.kv_heads):
+                read_keys(pool, kv_head, tile, layout.head_dim, places.keys)
+                read_values(pool, kv_head, tile, layout.head_dim, places.values)
+                _attend_to_tile(layout, piece, places, pool, kv_head, tile, following)
         tile, slots = following, tile.slots
     if piece.direct:
         _finish(layout, piece, places, output + piece.row * output_stride, output_stride)
@@ -102,18 +86,6 @@ def attend(
         row_bytes = 4 * layout.heads * layout.head_dim
         _finish(layout, piece, places, layout.partials + piece.partial * row_bytes, row_bytes)
         _weigh(layout, piece, places)
-
-
-@compiled
-def _divide(scratch: int, head_dim: int) -> Scratch:
-    keys = scratch + 2 * LONG * TILE
-    values = keys + 4 * TILE * head_dim
-    scores = values + 4 * TILE * padded(head_dim)
-    queries = scores + TILE_ROWS * ROW
-    outputs = queries + 4 * MAX_QUERIES * head_dim
-    sums = outputs + 4 * MAX_QUERIES * padded(head_dim)
-    maxima = sums + BYTES * MAX_QUERIES
-    return Scratch(scratch, scratch + LONG * TILE, keys, values, scores, queries, outputs, sums, maxima)
 
 
 @compiled
@@ -165,7 +137,7 @@ def _attend_to_tile(
             _ask(pool, following, blocks, 2 * share + 1, 2 * shares)
             for number in range(end - first):
                 own = min(tile.tokens, piece.limit + (first + number) // group * piece.step - tile.token)
-                soften(places.scores + number * ROW, own, seen, _running(layout, places, query + number))
+                soften(places.scores + number * ROW, own, seen, running(layout, places, query + number))
             _add_values(layout, places, query, end - first, seen)
 
 
@@ -173,12 +145,6 @@ def _attend_to_tile(
 def _ask(pool: Pool, following: Tile, blocks: int, share: int, shares: int) -> None:
     if blocks > 1:
         fetch(pool, following, share, shares)
-
-
-@compiled
-def _running(layout: Layout, places: Scratch, query: int) -> Running:
-    size = 4 * padded(layout.head_dim)
-    return Running(places.maxima + 4 * query, places.sums + BYTES * query, places.outputs + query * size, size)
 
 
 @compiled

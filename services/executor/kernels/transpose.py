@@ -19,15 +19,15 @@ _FLOATS, _INTS = ir.VectorType(ir.FloatType(), LANES), ir.VectorType(_I32, LANES
 _Loader = Callable[[ir.IRBuilder, ir.Value], ir.Value]
 
 
-def _floats(builder: ir.IRBuilder, place: ir.Value) -> ir.Value:
+def floats(builder: ir.IRBuilder, place: ir.Value) -> ir.Value:
     return builder.load(place, align=4, typ=_FLOATS)
 
 
-def _halves(builder: ir.IRBuilder, place: ir.Value) -> ir.Value:
+def halves(builder: ir.IRBuilder, place: ir.Value) -> ir.Value:
     return builder.fpext(builder.load(place, align=2, typ=ir.VectorType(ir.HalfType(), LANES)), _FLOATS)
 
 
-def _bfloats(builder: ir.IRBuilder, place: ir.Value) -> ir.Value:
+def bfloats(builder: ir.IRBuilder, place: ir.Value) -> ir.Value:
     wide = builder.zext(builder.load(place, align=2, typ=ir.VectorType(_I16, LANES)), _INTS)
     return builder.bitcast(builder.shl(wide, ir.Constant(_INTS, [16] * LANES)), _FLOATS)
 
@@ -55,9 +55,9 @@ def _transposing(load: _Loader) -> Any:
     return transpose
 
 
-transpose = _transposing(_floats)
-transpose_half = _transposing(_halves)
-transpose_bfloat = _transposing(_bfloats)
+transpose = _transposing(floats)
+transpose_half = _transposing(halves)
+transpose_bfloat = _transposing(bfloats)
 
 
 def _transposed(builder: ir.IRBuilder, rows: list[ir.Value]) -> list[ir.Value]:

@@ -11,7 +11,16 @@ from services.executor.kernels.team import Team
 from tests.support.segments import Case, cases, expected
 
 CPU = torch.device("cpu")
-SHAPES = [(1, 1, 16), (3, 1, 64), (9, 3, 64), (8, 1, 80), (4, 4, 128), (12, 4, 96)]  # heads, kv_heads, head_dim
+SHAPES = [
+    (1, 1, 16),
+    (3, 1, 64),
+    (9, 3, 64),
+    (4, 2, 48),
+    (8, 2, 80),
+    (8, 1, 80),
+    (4, 4, 128),
+    (12, 4, 96),
+]  # heads, kv_heads, head_dim: 1, 2, 3, 4 and 8 heads for a KV head
 DTYPES = [torch.float32, torch.float16, torch.bfloat16]
 
 

@@ -103,16 +103,17 @@ def main() -> None:
     room = max([*sizes, *(cached + CHUNK_TOKENS for cached in arguments.cached)]) + 4096
     inside = Inside({"max_total_tokens": room, **settings(arguments.set)}, arguments.model_path)
     top = ceilings.measure(inside.threads)
-    print(f"{inside.threads} threads; {top.in_words()}\n")
     figures = {}
     for batch in arguments.batches:
         for context in arguments.contexts:
             figures[batch, context] = decoding(inside, batch, context, arguments)
     rows = [decode_row(*key, found) for key, found in figures.items()]
     print(markdown(("batch", "context", *STAGES, "rest", "ms a step", "outside the model", "tok/s"), rows), end="\n\n")
-    rows = [prefill_row(inside, cached, prefill(inside, cached, 3), top) for cached in arguments.cached]
+    chunks = {cached: prefill(inside, cached, 3) for cached in arguments.cached}
+    top = top.or_better(ceilings.measure(inside.threads))
+    rows = [prefill_row(inside, cached, found, top) for cached, found in chunks.items()]
     header = ("cached", "forward, ms", "ms a step", "tok/s", "GFLOP/s", "of the matrix ceiling")
-    print(f"{CHUNK_TOKENS} new tokens of one prompt\n\n{markdown(header, rows)}")
+    print(f"{CHUNK_TOKENS} new tokens of one prompt; {top.in_words()}\n\n{markdown(header, rows)}")
     if arguments.png:
         draw(arguments.png, figures, shared=arguments.shared)
 

@@ -27,6 +27,11 @@ class Ceilings:
         """No way of doing so much takes less than the longer of the two."""
         return max(read_bytes / self.read_bytes_s, flops / self.gemm_flop_s)
 
+    def or_better(self, other: Ceilings) -> Ceilings:
+        """Of two measurements of one machine: whatever disturbs one makes it lower."""
+        read, gemm = (max(getattr(self, name), getattr(other, name)) for name in ("read_bytes_s", "gemm_flop_s"))
+        return Ceilings(read, gemm)
+
     def in_words(self) -> str:
         return f"ceilings: read {self.read_bytes_s / 1e9:.1f} GB/s, float32 GEMM {self.gemm_flop_s / 1e9:.0f} GFLOP/s"
 

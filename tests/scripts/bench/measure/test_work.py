@@ -33,3 +33,7 @@ def test_the_longer_of_reading_and_computing_bounds():
     top = Ceilings(read_bytes_s=10.0, gemm_flop_s=100.0)
     assert top.bound_s(read_bytes=50, flops=100) == 5.0
     assert top.bound_s(read_bytes=5, flops=100) == 1.0
+
+
+def test_the_better_of_two_ceilings_counts():
+    assert Ceilings(10.0, 90.0).or_better(Ceilings(9.0, 100.0)) == Ceilings(10.0, 100.0)

@@ -102,6 +102,7 @@ def main() -> None:
     sizes = [batch * (context + arguments.steps + 8) for batch in arguments.batches for context in arguments.contexts]
     room = max([*sizes, *(cached + CHUNK_TOKENS for cached in arguments.cached)]) + 4096
     inside = Inside({"max_total_tokens": room, **settings(arguments.set)}, arguments.model_path)
+    print(f"{inside.threads} threads\n")
     top = ceilings.measure(inside.threads)
     figures = {}
     for batch in arguments.batches:

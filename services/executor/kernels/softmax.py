@@ -1,4 +1,4 @@
-"""The running softmax: scores become weights, relative to the largest score so far, and earlier sums follow suit.
+"""The running softmax: scores become weights, relative to about the largest so far, and earlier sums follow suit.
 
 Knows one row of scores at a time. Does not know whose they are. Scores are in units of log 2, weights powers of two.
 (Milakov, Gimelshein: Online normalizer calculation for softmax, 2018)
@@ -6,7 +6,7 @@ Knows one row of scores at a time. Does not know whose they are. Scores are in u
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from services.executor.kernels.vector import (
     BYTES,
     LANES,
     compiled,
+    exceeds,
     exp2,
     get,
     larger,
@@ -29,6 +30,7 @@ from services.executor.kernels.vector import add as plus
 
 LOWEST = -1e30  # where the running maximum starts
 HIDDEN = -2e30  # the score of a token that is not seen
+SLACK = 8  # so far a score may be above the maximum that is kept: weights up to 256 lose nothing, and few sums shrink
 
 
 class Running(NamedTuple):
@@ -49,9 +51,10 @@ def soften(scores: int, own: int, tokens: int, running: Running) -> None:
     if own > 0:
         whole = -(-own // LANES) * LANES
         _fill(scores, own, whole, np.float32(HIDDEN))
-        before = get(running.maximum)
-        maximum = _maximum(scores, whole, before)
-        if maximum > before:
+        before, highest = get(running.maximum), _highest(scores, whole)
+        maximum = before
+        if exceeds(highest, before + np.float32(SLACK)):
+            maximum = largest(highest)
             put(running.maximum, maximum)
             _shrink(running, before - maximum)
         _weigh(scores, whole, maximum, running.sums)
@@ -59,11 +62,12 @@ def soften(scores: int, own: int, tokens: int, running: Running) -> None:
 
 
 @compiled
-def _maximum(scores: int, tokens: int, before: float) -> float:
-    highest = splat(before)
-    for offset in range(0, 4 * tokens, BYTES):
+def _highest(scores: int, tokens: int) -> Any:
+    """The largest score of each lane."""
+    highest = load(scores)
+    for offset in range(BYTES, 4 * tokens, BYTES):
         highest = larger(highest, load(scores + offset))
-    return largest(highest)
+    return highest
 
 
 @compiled

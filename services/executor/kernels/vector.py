@@ -314,6 +314,18 @@ def largest(typing: Any, vector: Any) -> Any:
     return types.float32(F32), make
 
 
+@intrinsic
+def exceeds(typing: Any, vector: Any, bound: Any) -> Any:
+    """Whether any lane is larger than a number."""
+
+    def make(_context: Any, builder: Any, _signature: Any, args: Any) -> ir.Value:
+        larger = builder.fcmp_ordered(">", args[0], _splat(builder, args[1]))
+        bits = ir.IntType(LANES)
+        return builder.icmp_unsigned("!=", builder.bitcast(larger, bits), ir.Constant(bits, 0))
+
+    return types.boolean(F32, types.float32), make
+
+
 def _fold(builder: ir.IRBuilder, vector: ir.Value, combine: Any) -> ir.Value:
     """Halves upon halves, until one lane is left."""
     lanes = LANES

@@ -12,10 +12,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from services.executor.kernels.attention import attend
-from services.executor.kernels.linear import ENTRY_BYTES, FLOAT32, PANELS, linear
+from services.executor.kernels.linear import ENTRY_BYTES, FLOAT32, PANELS, TAKES_SHORTS, linear
 from services.executor.kernels.merge import merge
 from services.executor.kernels.rows import gate, keep, norm, rotate
-from services.executor.kernels.shorts import linear_of_shorts, shorten, takes_shorts
+from services.executor.kernels.shorts import linear_of_shorts, shorten
 from services.executor.kernels.team import meet, take
 from services.executor.kernels.tile import PANEL
 from services.executor.kernels.vector import compiled, get_long
@@ -95,20 +95,20 @@ def forward(member: int, threads: int, sync: int, model: ModelFrame, step: StepF
     for layer in range(model.layers):
         record = model.records + layer * RECORD_BYTES
         keys, values = step.keys + layer * step.pool_stride, step.values + layer * step.pool_stride
-        shorts = takes_shorts(record + QKV, step.rows)
+        shorts = get_long(record + QKV + TAKES_SHORTS)
         _norms(me, step, get_long(record + INPUT_NORM), model.hidden_size, epsilon, shorts)
         _linear(me, record + QKV, step.normed, step.rows, step.qkv, 0, shorts)
         _places(me, model, step, record, keys, values, epsilon)
         _attention(me, step, keys, values)
-        shorts = takes_shorts(record + OUTPUT, step.rows)
+        shorts = get_long(record + OUTPUT + TAKES_SHORTS)
         _finish_attention(me, step, model.heads * model.head_dim, shorts)
         _linear(me, record + OUTPUT, step.attended, step.rows, step.hidden, 1, shorts)
-        shorts = takes_shorts(record + GATE, step.rows) * takes_shorts(record + UP, step.rows)
+        shorts = get_long(record + GATE + TAKES_SHORTS) * get_long(record + UP + TAKES_SHORTS)
         _norms(me, step, get_long(record + POST_ATTENTION_NORM), model.hidden_size, epsilon, shorts)
-        down_shorts = takes_shorts(record + DOWN, step.rows)
+        down_shorts = get_long(record + DOWN + TAKES_SHORTS)
         _gates(me, step, record, shorts, down_shorts)
         _linear(me, record + DOWN, step.gated, step.rows, step.hidden, 1, down_shorts)
-    shorts = takes_shorts(model.head, step.wanted_rows)
+    shorts = get_long(model.head + TAKES_SHORTS)
     _last_norms(me, model, step, epsilon, shorts)
     _linear(me, model.head, step.normed, step.wanted_rows, step.logits, 0, shorts)
 
@@ -168,7 +168,7 @@ def _panel(
     shorts: int,
 ) -> None:
     if shorts != 0:
-        linear_of_shorts(panel, entry, x, x_stride, rows, y, y_stride, adds, scratch)
+        linear_of_shorts(panel, entry, x, x_stride, rows, y, y_stride, adds)
     else:
         linear(panel, entry, x, x_stride, rows, y, y_stride, adds, scratch)
 

@@ -26,10 +26,6 @@ def _all(value: int) -> ir.Constant:
     return ir.Constant(_INTS, [value] * LANES)
 
 
-def _load_bytes(builder: ir.IRBuilder, address: ir.Value) -> ir.Value:
-    return builder.load(builder.inttoptr(address, ir.PointerType()), align=1, typ=_BYTES)
-
-
 @intrinsic
 def rounded(typing: Any, vector: Any) -> Any:
     """To whole numbers, ties to even; still float32."""
@@ -52,29 +48,14 @@ def paired(typing: Any, low: Any, high: Any) -> Any:
     return PAIRS(F32, F32), make
 
 
-@intrinsic
-def nibble_pairs(typing: Any, address: Any) -> Any:
-    """LANES bytes from memory, each with two 4-bit numbers."""
-
-    def make(_context: Any, builder: Any, _signature: Any, args: Any) -> ir.Value:
-        return nibbles(builder, args[0])
-
-    return PAIRS(types.int64), make
-
-
-def nibbles(builder: ir.IRBuilder, address: ir.Value) -> ir.Value:
-    wide = builder.zext(_load_bytes(builder, address), _INTS)
+def split_nibbles(builder: ir.IRBuilder, numbers: ir.Value) -> ir.Value:
+    """The two 4-bit numbers of each byte."""
+    wide = builder.zext(numbers, _INTS)
     return builder.and_(builder.or_(wide, builder.shl(wide, _all(12))), _all(0x000F000F))
 
 
-@intrinsic
-def int8_pairs(typing: Any, low: Any, high: Any) -> Any:
-    """LANES int8 from each of two places."""
-
-    def make(_context: Any, builder: Any, _signature: Any, args: Any) -> ir.Value:
-        return _joined(builder, *(builder.sext(_load_bytes(builder, arg), _INTS) for arg in args))
-
-    return PAIRS(types.int64, types.int64), make
+def join_int8(builder: ir.IRBuilder, low: ir.Value, high: ir.Value) -> ir.Value:
+    return _joined(builder, builder.sext(low, _INTS), builder.sext(high, _INTS))
 
 
 def _joined(builder: ir.IRBuilder, low: ir.Value, high: ir.Value) -> ir.Value:

@@ -21,34 +21,36 @@ from scripts.bench.measure.outputs import SCENES, play
 from scripts.bench.measure.teacher import Agreement, Teacher
 from services.executor.assembly import assemble
 from services.executor.model.prepare import prepare
-from shared.config import Config, load
+from shared.config import Config, ExecutorConfig, load
 from tests.support.oracle import oracle_model
 from tests.support.prompts import PROMPTS
 
 PREFIX_TEXT = "You are a careful assistant who answers in full sentences and explains every step. " * 24
 ROOM = 24_000
-HEADER = ("keys and values", "requests", "positions", "not the likeliest", "by at most", "largest logprob error")
+HEADER = ("weights", "KV", "requests", "positions", "not the likeliest", "by at most", "largest logprob error")
 
 
 def configured(options: dict[str, object]) -> Config:
     return load(overrides={f"executor.{name}": value for name, value in options.items()})
 
 
-def row(kv_dtype: str, name: str, found: Agreement) -> list[str]:
+def row(executor: ExecutorConfig, name: str, found: Agreement) -> list[str]:
     furthest = f"{found.gaps[0]:.1g}" if found.gaps else ""
-    return [kv_dtype, name, f"{found.positions:,}", str(found.ties), furthest, f"{found.logprob_error:.1g}"]
+    figures = [f"{found.positions:,}", str(found.ties), furthest, f"{found.logprob_error:.1g}"]
+    return [executor.weights, executor.kv_dtype, name, *figures]
 
 
-def rows(kv_dtype: str, config: Config, teacher: Teacher, prompts: int, new_tokens: int) -> Iterator[list[str]]:
+def rows(config: Config, teacher: Teacher, prompts: int, new_tokens: int) -> Iterator[list[str]]:
     tokenizer = Tokenizer.from_file(str(prepare(config.model) / "tokenizer.json"))
     prefix, *texts = (tuple(tokenizer.encode(text, add_special_tokens=False).ids) for text in (PREFIX_TEXT, *PROMPTS))
     runner = assemble(config).runner
     for scene in SCENES:
         found = teacher.compare(play(scene, runner, texts[:prompts], prefix, new_tokens))
-        print(f"{kv_dtype}, {scene.name}: {', '.join(f'a gap of {gap:.5f}' for gap in found.gaps) or 'no ties'}")
-        yield row(kv_dtype, scene.name, found)
+        gaps = ", ".join(f"a gap of {gap:.5f}" for gap in found.gaps)
+        print(f"{config.executor.kv_dtype}, {scene.name}: {gaps or 'no ties'}")
+        yield row(config.executor, scene.name, found)
     counters = runner.counters()
-    print(f"{kv_dtype}: {counters.accepted_tokens} of {counters.drafted_tokens} drafted tokens were right\n")
+    print(f"{counters.accepted_tokens} of {counters.drafted_tokens} drafted tokens were right\n")
 
 
 def parse() -> argparse.Namespace:
@@ -67,7 +69,7 @@ def main() -> None:
     table = []
     for kv_dtype in arguments.kv:
         config = configured({"max_total_tokens": ROOM, **settings(arguments.set), "kv_dtype": kv_dtype})
-        table += rows(kv_dtype, config, teacher, arguments.prompts, arguments.new_tokens)
+        table += rows(config, teacher, arguments.prompts, arguments.new_tokens)
     print(markdown(HEADER, table))
 
 

@@ -5,9 +5,11 @@ Knows devices and bytes. Does not know which slot is free (`slots`) or what a sl
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Protocol
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -39,10 +41,15 @@ class KvPool:
 
 
 def make_pool(shape: KvShape, capacity_tokens: int, *, device: torch.device, dtype: torch.dtype) -> KvPool:
-    """On the CPU the memory is only reserved: a page of it costs something from its first write on."""
     size = (shape.layers, capacity_tokens, shape.kv_heads, shape.head_dim)
-    make = torch.empty if device.type == "cpu" else torch.zeros
-    return KvPool(make(size, device=device, dtype=dtype), make(size, device=device, dtype=dtype))
+    if device.type == "cpu":
+        return KvPool(_reserved(size, dtype), _reserved(size, dtype))
+    return KvPool(torch.zeros(size, device=device, dtype=dtype), torch.zeros(size, device=device, dtype=dtype))
+
+
+def _reserved(size: tuple[int, ...], dtype: torch.dtype) -> Tensor:
+    """Memory that costs something from its first write on; numpy asks for huge pages, which torch does not."""
+    return torch.from_numpy(np.empty(math.prod(size) * dtype.itemsize, np.uint8)).view(dtype).view(size)
 
 
 def bytes_per_token(shape: KvShape, dtype: torch.dtype) -> int:

@@ -25,6 +25,7 @@ FINISHED_ROWS = 16  # at a time, of attention
 CUT_ROWS = 64  # of a linear layer with few panels: so many rows are worth an item of their own
 GATE_ROWS = 512  # of which a panel of the ups fits into scratch memory
 PANEL_BYTES = 4 * PANEL
+SHARES = 4  # for each thread: neighbouring panels, since memory is fastest read in long stretches
 ITEMS = 4  # for each thread, where there are rows enough to cut
 
 # A layer's record, in bytes from its start: the table entries of its matrices, and the addresses of its norms.
@@ -144,13 +145,15 @@ def _linear(me: Member, entry: int, x: Rows, rows: int, y: Rows, adds: int, shor
     """All panels; where those are few for the threads, some rows of a panel at a time."""
     panels = get_long(entry + PANELS)
     parts = max(1, min(-(-ITEMS * me.threads // panels), rows // CUT_ROWS))
-    item = take(me.sync)
-    while item < panels * parts:
-        first, end = rows * (item % parts) // parts, rows * (item % parts + 1) // parts
-        source, target = x.at + first * x.stride, y.at + first * y.stride
-        panel = item // parts
-        _panel(panel, entry, source, x.stride, end - first, target, y.stride, adds, me.scratch, shorts)
-        item = take(me.sync)
+    share = max(1, panels * parts // (SHARES * me.threads))
+    start = take(me.sync) * share
+    while start < panels * parts:
+        for item in range(start, min(start + share, panels * parts)):
+            first, end = rows * (item % parts) // parts, rows * (item % parts + 1) // parts
+            source, target = x.at + first * x.stride, y.at + first * y.stride
+            panel = item // parts
+            _panel(panel, entry, source, x.stride, end - first, target, y.stride, adds, me.scratch, shorts)
+        start = take(me.sync) * share
     meet(me.sync, me.threads)
 
 
@@ -175,24 +178,34 @@ def _panel(
 
 @compiled
 def _gates(me: Member, step: StepFrame, record: int, shorts: int, down_shorts: int) -> None:
-    """A panel of the gates and the same panel of the ups, then both as one; GATE_ROWS rows at a time."""
+    """GATE_ROWS rows of a panel at a time."""
+    parts = -(-step.rows // GATE_ROWS)
+    items = get_long(record + GATE + PANELS) * parts
+    share = max(1, items // (SHARES * me.threads))
+    start = take(me.sync) * share
+    while start < items:
+        for item in range(start, min(start + share, items)):
+            _gated_panel(me, step, record, item // parts, item % parts * GATE_ROWS, shorts, down_shorts)
+        start = take(me.sync) * share
+    meet(me.sync, me.threads)
+
+
+@compiled
+def _gated_panel(
+    me: Member, step: StepFrame, record: int, panel: int, first: int, shorts: int, down_shorts: int
+) -> None:
+    """A panel of the gates and the same panel of the ups, then both as one."""
     ups, unpacked = me.scratch, me.scratch + GATE_ROWS * PANEL_BYTES
     x_stride, y_stride = step.normed.stride, step.gated.stride
-    parts = -(-step.rows // GATE_ROWS)
-    item = take(me.sync)
-    while item < get_long(record + GATE + PANELS) * parts:
-        panel, first = item // parts, item % parts * GATE_ROWS
-        rows = min(GATE_ROWS, step.rows - first)
-        x, gates = step.normed.at + first * x_stride, step.gated.at + first * y_stride
-        _panel(panel, record + GATE, x, x_stride, rows, gates, y_stride, 0, unpacked, shorts)
-        _panel(panel, record + UP, x, x_stride, rows, ups - panel * PANEL_BYTES, PANEL_BYTES, 0, unpacked, shorts)
-        for row in range(rows):
-            own = gates + row * y_stride + panel * PANEL_BYTES
-            gate(own, ups + row * PANEL_BYTES, PANEL)
-            if down_shorts != 0:
-                shorten(own, PANEL)
-        item = take(me.sync)
-    meet(me.sync, me.threads)
+    rows = min(GATE_ROWS, step.rows - first)
+    x, gates = step.normed.at + first * x_stride, step.gated.at + first * y_stride
+    _panel(panel, record + GATE, x, x_stride, rows, gates, y_stride, 0, unpacked, shorts)
+    _panel(panel, record + UP, x, x_stride, rows, ups - panel * PANEL_BYTES, PANEL_BYTES, 0, unpacked, shorts)
+    for row in range(rows):
+        own = gates + row * y_stride + panel * PANEL_BYTES
+        gate(own, ups + row * PANEL_BYTES, PANEL)
+        if down_shorts != 0:
+            shorten(own, PANEL)
 
 
 @compiled

@@ -26,13 +26,15 @@ from services.executor.kernels.forward import (
 from services.executor.kernels.linear import ENTRY_BYTES
 from services.executor.kernels.pairs import SHORTS
 from services.executor.kernels.tile import PANEL
-from services.executor.model.packing import PackedKind, pack
-from services.executor.model.stored import Floats, Stored, stored
+from services.executor.model.packing import ALIGNMENT, PackedKind, aligned, pack
+from services.executor.model.stored import Bytes, Floats, Stored, stored
 from services.executor.model.stored_weights import StoredLayer, StoredLinear, StoredWeights
 
 PackedForm: TypeAlias = Literal["native", "float16", "float32"]
 
 Longs = NDArray[np.int64]
+
+ARENA_BYTES = 32 << 20  # so large that the system backs it with huge pages, if it does that at all
 
 
 class PackedWeights:
@@ -44,7 +46,8 @@ class PackedWeights:
     def __init__(self, weights: StoredWeights, form: PackedForm, *, exact: bool = False) -> None:
         self._form = form
         self._shortens = SHORTS and not exact
-        self._kept: list[NDArray[Any]] = []  # what the addresses point to
+        self._kept: list[Bytes] = []  # what the addresses point to
+        self._used = 0  # of the last one
         self.num_bytes = weights.embedding.num_bytes
         self.embedding = weights.embedding
         self.records = np.zeros((len(weights.layers), RECORD_BYTES // LONG), np.int64)
@@ -95,6 +98,13 @@ class PackedWeights:
         return 0 if values is None else self._keep(values)
 
     def _keep(self, values: NDArray[Any]) -> int:
-        self._kept.append(np.ascontiguousarray(values))
+        """A copy behind the others, at a cache line."""
+        whole_lines = -(-values.nbytes // ALIGNMENT) * ALIGNMENT
+        if not self._kept or whole_lines > len(self._kept[-1]) - self._used:
+            self._kept.append(aligned(max(whole_lines, ARENA_BYTES)))
+            self._used = 0
+        place = self._kept[-1][self._used : self._used + values.nbytes]
+        place[:] = np.ascontiguousarray(values).reshape(-1).view(np.uint8)
+        self._used += whole_lines
         self.num_bytes += values.nbytes
-        return int(self._kept[-1].ctypes.data)
+        return int(place.ctypes.data)

@@ -14,7 +14,6 @@ from tokenizers.pre_tokenizers import ByteLevel
 
 from services.executor.attention.reference import ReferenceAttention
 from services.executor.model.checkpoint import open_checkpoint
-from services.executor.model.fused import load_fused
 from services.executor.model.load import load_model
 from services.executor.model.prepare import prepare
 from shared.config import ModelConfig

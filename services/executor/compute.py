@@ -21,6 +21,7 @@ from services.executor.model.forward import Batch
 from services.executor.nodes import NO_TOKENS, Tokens
 from services.executor.sampler import Sampled, SamplingFailed, SamplingState, prompt_logprobs, sample
 from shared import wire
+from shared.invariant import BrokenInvariant
 
 
 class ComputedShape(KvShape, Protocol):
@@ -75,7 +76,7 @@ def compute(chunks: Sequence[Chunk], model: ForwardModel, pool: KvPool, watch: S
         return []
     try:
         return _compute_together(chunks, model, pool, watch)
-    except torch.AcceleratorError:
+    except (torch.AcceleratorError, BrokenInvariant):
         raise
     except Exception as error:
         if len(chunks) == 1 and len(chunks[0].drafts):

@@ -43,7 +43,7 @@ def load_engine(settings: ExecutorConfig, folder: Path, device: torch.device, th
 
         form = "native" if settings.weights == "auto" else settings.weights
         model = load_fused(folder, form=form, threads=threads)
-        _warm_up(model)
+        _warm_up(model, shape.max_position)
         return model
     for key, value in (("attention", "cpu"), ("weights", "native")):
         if getattr(settings, key) == value:
@@ -58,12 +58,12 @@ def load_engine(settings: ExecutorConfig, folder: Path, device: torch.device, th
     )
 
 
-def _warm_up(engine: Engine) -> None:
+def _warm_up(engine: Engine, max_position: int) -> None:
     """Have the kernels compiled, or what was compiled before read in, before anybody waits for a step."""
     start = time.perf_counter()
-    shape, places = engine.shape, torch.arange(WARM_UP_TOKENS)
-    pool = make_pool(shape, WARM_UP_TOKENS, device=engine.device, dtype=engine.kv_dtype)
-    whole = (Segment(0, WARM_UP_TOKENS, (SlotRun(0, WARM_UP_TOKENS),), causal=True),)
+    count = min(WARM_UP_TOKENS, max_position)
+    places, whole = torch.arange(count), (Segment(0, count, (SlotRun(0, count),), causal=True),)
+    pool = make_pool(engine.shape, count, device=engine.device, dtype=engine.kv_dtype)
     engine.forward(Batch(torch.zeros_like(places), places, places, whole, places[-1:]), pool.keys, pool.values)
     logging.get().info("compiled_engine", kernels_s=round(time.perf_counter() - start, 3))
 
@@ -79,11 +79,11 @@ def _obstacle(settings: ExecutorConfig, shape: ModelShape, device: torch.device)
     try:
         from services.executor.kernels.vector import processor_lacks
         from services.executor.model.fused import computes
-    except ImportError as error:
-        return f"numba cannot be loaded ({error})"
+    except (ImportError, OSError, RuntimeError) as error:  # missing, or nowhere to keep what it compiles
+        return f"numba cannot be used ({error})"
     if lacking := processor_lacks():
         return f"the processor has no {', '.join(lacking)}"
-    return None if computes(shape) else "the model's sizes are no multiples of 16"
+    return None if computes(shape) else "the kernels need sizes that are multiples of 16"
 
 
 def _attention(settings: ExecutorConfig, shape: ModelShape, device: torch.device) -> AttentionBackend[Any]:

@@ -11,15 +11,17 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
 from llvmlite import ir
-from numba import types
+from numba import typeof, types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
 from services.executor.kernels.vector import compiled, fetch_add, shared_get, shared_put
+from shared.invariant import BrokenInvariant
 
 LINE = 64  # bytes that processors move between them as one
 SPINS = 2000  # turns of waiting, some 10 ns each, before a core is offered
@@ -35,6 +37,7 @@ class Team:
         self._words = np.zeros(4 * LINE // 8, np.int64)
         self._sync = -(-self._words.ctypes.data // LINE) * LINE
         self._job: tuple[Callable[..., None], tuple[Any, ...]] | None = None
+        self._runs = False
         self._starts = [threading.Semaphore(0) for _ in range(threads - 1)]
         self._ends = threading.Semaphore(0)
         for number, start in enumerate(self._starts, 1):
@@ -45,12 +48,16 @@ class Team:
 
         It is compiled without the GIL, and its members call `meet` equally often.
         """
-        self._job = function, arguments
+        if self._runs:
+            raise BrokenInvariant("a team's members are still at work, since one of them has failed")
+        _compile(function, 0, self.threads, self._sync, *arguments)
+        self._job, self._runs = (function, arguments), True
         for start in self._starts:
             start.release()
         function(0, self.threads, self._sync, *arguments)
         for _ in self._starts:
             self._ends.acquire()
+        self._runs = False
 
     def close(self) -> None:
         """End the threads."""
@@ -66,6 +73,13 @@ class Team:
             function, arguments = self._job
             function(number, self.threads, self._sync, *arguments)
             self._ends.release()
+
+
+def _compile(function: Any, *arguments: Any) -> None:
+    """Before anybody starts: a member that failed in it would leave the others waiting."""
+    if not function.signatures:
+        with suppress(OSError):  # it is compiled, and could not be kept on disk
+            function.compile(tuple(typeof(argument) for argument in arguments))
 
 
 @intrinsic

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from services.executor.attention.pieces import AttentionPlan, Workspace, plan_attention
-from services.executor.kernels.attention import scratch_bytes
+from services.executor.kernels.attention import MAX_QUERIES, scratch_bytes
 from services.executor.kernels.forward import GATE_ROWS, PANEL_BYTES, ModelFrame, Rows, StepFrame, forward
 from services.executor.kernels.team import LINE, Team
 from services.executor.kernels.tile import PANEL
@@ -24,6 +24,7 @@ from services.executor.model.packed_weights import PackedForm, PackedWeights
 from services.executor.model.packing import PackedKind
 from services.executor.model.rope import inverse_frequencies
 from services.executor.model.stored_weights import StoredWeights, load_stored
+from shared.invariant import BrokenInvariant
 
 POOL_KINDS = {
     torch.float32: PackedKind.FLOAT32,
@@ -31,12 +32,14 @@ POOL_KINDS = {
     torch.bfloat16: PackedKind.BFLOAT16,
 }
 MULTIPLE = 16  # of sizes: whole vectors on any processor
+KEPT_LOGITS = 256  # rows; what a long prompt's log-probabilities take beyond is given back
 
 
 def computes(shape: ModelShape) -> bool:
     """Whether the kernels can compute a model of this shape."""
     sizes = shape.hidden_size, shape.intermediate_size, shape.head_dim
-    return all(size % MULTIPLE == 0 for size in sizes)
+    group, rest = divmod(shape.heads, shape.kv_heads)
+    return not rest and group <= MAX_QUERIES and all(size % MULTIPLE == 0 for size in sizes)
 
 
 def load_fused(folder: Path, *, form: PackedForm, threads: int, exact: bool = False) -> FusedModel:
@@ -84,6 +87,7 @@ class FusedModel:
         Returns:
             (rows, vocab_size) float32, the logits of `batch.logits_rows`, until the next call.
         """
+        self._check(batch, keys, values)
         rows, shape, buffers = len(batch.token_ids), self.shape, self._buffers
         buffers.hold(rows, len(batch.logits_rows))
         buffers.hidden[:rows, : shape.hidden_size] = self._weights.embedding.rows(batch.token_ids.numpy())
@@ -92,6 +96,22 @@ class FusedModel:
         )
         self._team.run(forward, self._frame, _frame(batch, buffers, plan, keys, values), shape.rms_norm_eps)
         return torch.from_numpy(buffers.logits[: len(batch.logits_rows), : shape.vocab_size])
+
+    def _check(self, batch: Batch, keys: Tensor, values: Tensor) -> None:
+        """The kernels trust every number that they are given."""
+        rows = len(batch.token_ids)
+        for numbers, end in (
+            (batch.token_ids, self.shape.vocab_size),
+            (batch.positions, self.shape.max_position),
+            (batch.slots, keys.shape[1]),
+            (batch.logits_rows, rows),
+        ):
+            if len(numbers) > rows or (len(numbers) and not 0 <= int(numbers.min()) <= int(numbers.max()) < end):
+                raise BrokenInvariant(f"{numbers.tolist()} of a batch of {rows} rows are not all in [0, {end})")
+        if keys.shape != values.shape or not (keys.is_contiguous() and values.is_contiguous()):
+            raise BrokenInvariant(
+                f"the pool's parts are {tuple(keys.shape)} and {tuple(values.shape)}, or not contiguous"
+            )
 
 
 def _frame(batch: Batch, buffers: _Buffers, plan: AttentionPlan, keys: Tensor, values: Tensor) -> StepFrame:
@@ -142,10 +162,11 @@ class _Buffers:
         self.scratch = -(-self._scratch.ctypes.data // LINE) * LINE
 
     def hold(self, rows: int, wanted: int) -> None:
+        """All of them grow, or none does."""
         if rows > len(self.hidden):
-            for name, width in self._widths.items():
-                setattr(self, name, _panels(rows, width))
-        if wanted > len(self.logits):
+            for name, buffer in {name: _panels(rows, width) for name, width in self._widths.items()}.items():
+                setattr(self, name, buffer)
+        if not wanted <= len(self.logits) <= max(2 * wanted, KEPT_LOGITS):
             self.logits = _panels(wanted, self._vocab_size)
 
 

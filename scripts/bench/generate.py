@@ -3,7 +3,7 @@
 
 What a first token costs is taken away: each side is timed with few and with many new tokens, and the difference counts.
 
-    .venv/bin/python scripts/bench/generate.py [--rounds 5] [--set speculation=off]
+    .venv/bin/python -m scripts.bench.generate [--rounds 5] [--set kv_dtype=float32]
 """
 
 from __future__ import annotations

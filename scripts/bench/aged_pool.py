@@ -20,7 +20,7 @@ from scripts.bench.comparison.figures import Spread
 from scripts.bench.comparison.tables import markdown, ratio_text, spread_text
 from scripts.bench.measure import machine
 from scripts.bench.measure.ageing import Ageing
-from scripts.bench.measure.inside import NEW_TOKENS, Inside, settings
+from scripts.bench.measure.inside import NEW_TOKENS, Inside, add_settings, settings
 from scripts.bench.measure.mixture import Mixture
 from scripts.bench.measure.timing import in_turns, round_ratios
 from scripts.bench.sharing import STEPS, turn
@@ -89,7 +89,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--samples", type=int, default=3, help=f"groups, with {BETWEEN} more requests between them")
     parser.add_argument("--rounds", type=int, default=5, help="of each sample")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--set", nargs="+", default=[], metavar="KEY=VALUE", help="of the executor's configuration")
+    add_settings(parser)
     parser.add_argument("--model-path", default="bundled")
     return parser.parse_args()
 

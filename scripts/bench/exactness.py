@@ -16,7 +16,7 @@ from tokenizers import Tokenizer
 
 from scripts.bench.comparison.tables import markdown
 from scripts.bench.measure import machine
-from scripts.bench.measure.inside import settings
+from scripts.bench.measure.inside import add_settings, settings
 from scripts.bench.measure.outputs import SCENES, play
 from scripts.bench.measure.teacher import Agreement, Teacher
 from services.executor.assembly import assemble
@@ -58,7 +58,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--kv", nargs="+", default=["float32", "float16"], metavar="TYPE")
     parser.add_argument("--prompts", type=int, default=len(PROMPTS))
     parser.add_argument("--new-tokens", type=int, default=64)
-    parser.add_argument("--set", nargs="+", default=[], metavar="KEY=VALUE", help="of the executor's configuration")
+    add_settings(parser)
     return parser.parse_args()
 
 

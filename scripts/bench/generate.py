@@ -21,7 +21,7 @@ import torch
 from scripts.bench.comparison.figures import Spread
 from scripts.bench.comparison.tables import markdown, ratio_text, spread_text
 from scripts.bench.measure import machine
-from scripts.bench.measure.inside import Inside, settings
+from scripts.bench.measure.inside import Inside, add_settings, settings
 from scripts.bench.measure.outputs import SPARE_TOKENS, Tokens, generate
 from scripts.bench.measure.timing import round_ratios
 from tests.support.oracle import oracle_model
@@ -56,7 +56,7 @@ def rate(run: Callable[[int], None], batch: int) -> float:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--set", nargs="+", default=[], metavar="KEY=VALUE", help="of the executor's configuration")
+    add_settings(parser)
     arguments = parser.parse_args()
     print(machine.in_words(machine.describe()))
     inside = Inside({"max_total_tokens": 8192, **settings(arguments.set)})

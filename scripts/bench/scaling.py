@@ -19,7 +19,7 @@ from pathlib import Path
 from scripts.bench import planning
 from scripts.bench.comparison.tables import markdown
 from scripts.bench.measure import ceilings, machine
-from scripts.bench.measure.inside import Inside, settings
+from scripts.bench.measure.inside import Inside, add_settings, settings
 from scripts.bench.measure.timing import in_turns, slope
 from scripts.bench.measure.work import attention_flops, kv_bytes
 
@@ -95,7 +95,7 @@ def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--only", nargs="+", choices=CURVES, default=list(CURVES))
     parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--set", nargs="+", default=[], metavar="KEY=VALUE", help="of the executor's configuration")
+    add_settings(parser)
     parser.add_argument("--model-path", default="bundled")
     parser.add_argument("--png", type=Path, metavar="FOLDER")
     return parser.parse_args()

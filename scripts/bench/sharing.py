@@ -21,7 +21,7 @@ from scripts.bench.comparison.figures import Spread
 from scripts.bench.comparison.tables import markdown, ratio_text, spread_text
 from scripts.bench.measure import ceilings, machine
 from scripts.bench.measure.backends import GatherAttention
-from scripts.bench.measure.inside import Inside, settings
+from scripts.bench.measure.inside import Inside, add_settings, settings
 from scripts.bench.measure.timing import in_turns, round_ratios
 from scripts.bench.measure.work import kv_bytes
 from services.executor.compute import ForwardModel
@@ -97,7 +97,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--own", type=int, default=64, help="tokens of each request's own")
     parser.add_argument("--gather", action="store_true", help="also gather + SDPA: minutes for 64x8000")
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--set", nargs="+", default=[], metavar="KEY=VALUE", help="of the executor's configuration")
+    add_settings(parser)
     parser.add_argument("--model-path", default="bundled")
     return parser.parse_args()
 

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from scripts.bench.comparison.tables import markdown
 from scripts.bench.measure import ceilings, machine
-from scripts.bench.measure.inside import Inside, settings
+from scripts.bench.measure.inside import Inside, add_settings, settings
 from scripts.bench.measure.work import attention_flops, chunk_pairs, linear_flops
 from shared import wire
 
@@ -90,7 +90,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--cached", type=int, nargs="*", default=[0, 1500, 6000], help="before a prompt's chunk")
     parser.add_argument("--shared", action="store_true")
     parser.add_argument("--steps", type=int, default=15, help="of each figure")
-    parser.add_argument("--set", nargs="+", default=[], metavar="KEY=VALUE", help="of the executor's configuration")
+    add_settings(parser)
     parser.add_argument("--model-path", default="bundled")
     parser.add_argument("--png", type=Path, metavar="FOLDER")
     return parser.parse_args()

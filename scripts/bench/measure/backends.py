@@ -7,25 +7,16 @@ import inspect
 import pkgutil
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
 import services.executor.attention
-from services.executor.attention.base import AttentionBackend, Segment, contexts
+from services.executor.attention.base import AttentionBackend, HeadShape, Segment, contexts
 
 SUFFIX = "Attention"
-
-
-class HeadShape(Protocol):
-    @property
-    def heads(self) -> int: ...
-    @property
-    def kv_heads(self) -> int: ...
-    @property
-    def head_dim(self) -> int: ...
 
 
 Make = Callable[[], AttentionBackend[Any]]

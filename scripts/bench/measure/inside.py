@@ -6,6 +6,7 @@ contexts are taken up, since a step takes as long whatever they hold. Knows plan
 
 from __future__ import annotations
 
+import argparse
 import itertools
 import random
 from collections.abc import Iterable, Iterator, Sequence
@@ -65,6 +66,10 @@ class Passable:
     def _any_logits(self, rows: int) -> Tensor:
         chosen = torch.randint(PASSED_OVER_IDS, (rows, 1), generator=self._chance)
         return torch.zeros(rows, PASSED_OVER_IDS).scatter_(1, chosen, 1.0)
+
+
+def add_settings(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--set", nargs="+", default=[], metavar="KEY=VALUE", help="of the executor's configuration")
 
 
 def settings(pairs: Iterable[str]) -> dict[str, object]:

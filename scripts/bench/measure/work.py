@@ -4,20 +4,16 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from services.executor.attention.base import HeadShape
 
-class Shape(Protocol):
+
+class Shape(HeadShape, Protocol):
     @property
     def layers(self) -> int: ...
     @property
     def hidden_size(self) -> int: ...
     @property
     def intermediate_size(self) -> int: ...
-    @property
-    def heads(self) -> int: ...
-    @property
-    def kv_heads(self) -> int: ...
-    @property
-    def head_dim(self) -> int: ...
     @property
     def vocab_size(self) -> int: ...
 

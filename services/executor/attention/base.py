@@ -60,6 +60,17 @@ def contexts(segments: Sequence[Segment]) -> Iterator[Segment]:
             yield Segment(own.query_start, own.query_end, runs, causal=True)
 
 
+class HeadShape(Protocol):
+    """What of a model's shape matters here."""
+
+    @property
+    def heads(self) -> int: ...
+    @property
+    def kv_heads(self) -> int: ...
+    @property
+    def head_dim(self) -> int: ...
+
+
 class AttentionBackend(Protocol[PlanT]):
     """Grouped-query attention of a flat batch over the pool. `plan` once a step, `run` once a layer."""
 

@@ -12,14 +12,17 @@ from torch import Tensor
 
 from services.executor.attention.base import Segment
 from services.executor.attention.pieces import AttentionPlan, Workspace, plan_attention
-from services.executor.kernels.attention import attend, scratch_bytes
-from services.executor.kernels.merge import merge
+from services.executor.kernels.attention import attend_all, scratch_bytes
+from services.executor.kernels.merge import MERGED_ROWS, merge
 from services.executor.kernels.team import Team, meet, take
 from services.executor.kernels.vector import compiled
+from services.executor.model.packing import ALIGNMENT, PackedKind, aligned
 
-MERGED_ROWS = 16  # at a time
-KINDS = {torch.float32: 0, torch.float16: 1, torch.bfloat16: 2}
-ALIGNMENT = 64
+POOL_KINDS = {
+    torch.float32: PackedKind.FLOAT32,
+    torch.float16: PackedKind.FLOAT16,
+    torch.bfloat16: PackedKind.BFLOAT16,
+}
 
 
 class CpuAttention:
@@ -30,19 +33,18 @@ class CpuAttention:
         self._team = team
         self._workspace = Workspace()
         self._thread_bytes = -(-scratch_bytes(head_dim) // ALIGNMENT) * ALIGNMENT
-        self._memory = torch.zeros(team.threads * self._thread_bytes + ALIGNMENT, dtype=torch.uint8)
-        self._scratch = -(-self._memory.data_ptr() // ALIGNMENT) * ALIGNMENT
+        self._memory = aligned(team.threads * self._thread_bytes)
 
     def plan(self, segments: Sequence[Segment], device: torch.device) -> AttentionPlan:
         return plan_attention(segments, *self._shape, self._team.threads, self._workspace)
 
     def run(self, plan: AttentionPlan, queries: Tensor, keys: Tensor, values: Tensor) -> Tensor:
         queries, output = queries.contiguous(), torch.empty_like(queries, memory_format=torch.contiguous_format)
-        pool = keys.data_ptr(), values.data_ptr(), KINDS[keys.dtype]
+        pool = keys.data_ptr(), values.data_ptr(), POOL_KINDS[keys.dtype]
         stride = 4 * queries[0].numel()
         arrays = queries.data_ptr(), output.data_ptr(), stride
         work = plan.address, plan.pieces, plan.rows
-        self._team.run(_attend_all, *work, *arrays, *pool, self._scratch, self._thread_bytes)
+        self._team.run(_attend_all, *work, *arrays, *pool, self._memory.ctypes.data, self._thread_bytes)
         return output
 
 
@@ -63,11 +65,8 @@ def _attend_all(
     scratch: int,
     scratch_bytes: int,
 ) -> None:
-    number = take(sync)
-    while number < pieces:
-        attend(plan, number, queries, stride, output, stride, keys, values, kind, scratch + member * scratch_bytes)
-        number = take(sync)
-    meet(sync, threads)
+    own = scratch + member * scratch_bytes
+    attend_all(sync, threads, plan, pieces, queries, stride, output, stride, keys, values, kind, own)
     first = take(sync) * MERGED_ROWS
     while first < rows:
         merge(plan, first, min(first + MERGED_ROWS, rows), output, stride)

@@ -20,6 +20,7 @@ from services.executor.kernels.piece import Layout, Piece, read_layout, read_pie
 from services.executor.kernels.scratch import MAX_QUERIES, ROW, Scratch, divide, running, scratch_bytes
 from services.executor.kernels.softmax import LOWEST, soften
 from services.executor.kernels.stream import FEW
+from services.executor.kernels.team import meet, take
 from services.executor.kernels.tile import PANEL, TILE_ROWS, multiply
 from services.executor.kernels.vector import (
     BYTES,
@@ -33,7 +34,7 @@ from services.executor.kernels.vector import (
     total,
 )
 
-__all__ = ["MAX_QUERIES", "attend", "scratch_bytes"]
+__all__ = ["MAX_QUERIES", "attend_all", "scratch_bytes"]
 
 LOG2_E = math.log2(math.e)
 
@@ -86,6 +87,29 @@ def attend(
         row_bytes = 4 * layout.heads * layout.head_dim
         _finish(layout, piece, places, layout.partials + piece.partial * row_bytes, row_bytes)
         _weigh(layout, piece, places)
+
+
+@compiled
+def attend_all(
+    sync: int,
+    threads: int,
+    plan: int,
+    pieces: int,
+    queries: int,
+    query_stride: int,
+    output: int,
+    output_stride: int,
+    keys: int,
+    values: int,
+    kind: int,
+    scratch: int,
+) -> None:
+    """All pieces of one layer, shared out among the members of a team."""
+    number = take(sync)
+    while number < pieces:
+        attend(plan, number, queries, query_stride, output, output_stride, keys, values, kind, scratch)
+        number = take(sync)
+    meet(sync, threads)
 
 
 @compiled

@@ -11,17 +11,16 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from services.executor.kernels.attention import attend
+from services.executor.kernels.attention import attend_all
 from services.executor.kernels.linear import ENTRY_BYTES, FLOAT32, PANELS, TAKES_SHORTS, linear
-from services.executor.kernels.merge import merge
+from services.executor.kernels.merge import MERGED_ROWS, merge
+from services.executor.kernels.piece import LONG
 from services.executor.kernels.rows import gate, keep, norm, rotate
 from services.executor.kernels.shorts import linear_of_shorts, shorten
 from services.executor.kernels.team import meet, take
 from services.executor.kernels.tile import PANEL
 from services.executor.kernels.vector import compiled, get_long
 
-LONG = 8
-FINISHED_ROWS = 16  # at a time, of attention
 CUT_ROWS = 64  # of a linear layer with few panels: so many rows are worth an item of their own
 GATE_ROWS = 512  # of which a panel of the ups fits into scratch memory
 PANEL_BYTES = 4 * PANEL
@@ -240,22 +239,20 @@ def _place(model: ModelFrame, step: StepFrame, record: int, keys: int, values: i
 @compiled
 def _attention(me: Member, step: StepFrame, keys: int, values: int) -> None:
     queries, target = step.qkv, step.attended
-    piece = take(me.sync)
-    while piece < step.pieces:
-        attend(
-            step.plan,
-            piece,
-            queries.at,
-            queries.stride,
-            target.at,
-            target.stride,
-            keys,
-            values,
-            step.pool_kind,
-            me.scratch,
-        )
-        piece = take(me.sync)
-    meet(me.sync, me.threads)
+    attend_all(
+        me.sync,
+        me.threads,
+        step.plan,
+        step.pieces,
+        queries.at,
+        queries.stride,
+        target.at,
+        target.stride,
+        keys,
+        values,
+        step.pool_kind,
+        me.scratch,
+    )
 
 
 @compiled
@@ -264,13 +261,13 @@ def _finish_attention(me: Member, step: StepFrame, length: int, shorts: int) -> 
     if step.merges == 0 and shorts == 0:
         return
     target = step.attended
-    first = take(me.sync) * FINISHED_ROWS
+    first = take(me.sync) * MERGED_ROWS
     while first < step.rows:
-        end = min(first + FINISHED_ROWS, step.rows)
+        end = min(first + MERGED_ROWS, step.rows)
         if step.merges != 0:
             merge(step.plan, first, end, target.at, target.stride)
         if shorts != 0:
             for row in range(first, end):
                 shorten(target.at + row * target.stride, length)
-        first = take(me.sync) * FINISHED_ROWS
+        first = take(me.sync) * MERGED_ROWS
     meet(me.sync, me.threads)

@@ -12,6 +12,7 @@ from services.executor.kernels.piece import LONG, Layout, read_layout
 from services.executor.kernels.vector import BYTES, compiled, exp2, fma, get, get_long, largest, load, mul, splat, store
 
 LOWEST = -3e38
+MERGED_ROWS = 16  # that a thread takes at a time
 
 
 @compiled

@@ -13,6 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from services.executor.attention.cpu import POOL_KINDS
 from services.executor.attention.pieces import AttentionPlan, Workspace, plan_attention
 from services.executor.kernels.attention import MAX_QUERIES, scratch_bytes
 from services.executor.kernels.forward import GATE_ROWS, PANEL_BYTES, ModelFrame, Rows, StepFrame, forward
@@ -21,16 +22,11 @@ from services.executor.kernels.tile import PANEL
 from services.executor.model.config import ModelShape, read_shape
 from services.executor.model.forward import Batch
 from services.executor.model.packed_weights import PackedForm, PackedWeights
-from services.executor.model.packing import PackedKind
+from services.executor.model.packing import aligned
 from services.executor.model.rope import inverse_frequencies
 from services.executor.model.stored_weights import StoredWeights, load_stored
 from shared.invariant import BrokenInvariant
 
-POOL_KINDS = {
-    torch.float32: PackedKind.FLOAT32,
-    torch.float16: PackedKind.FLOAT16,
-    torch.bfloat16: PackedKind.BFLOAT16,
-}
 MULTIPLE = 16  # of sizes: whole vectors on any processor
 KEPT_LOGITS = 256  # rows; what a long prompt's log-probabilities take beyond is given back
 
@@ -42,10 +38,10 @@ def computes(shape: ModelShape) -> bool:
     return not rest and group <= MAX_QUERIES and all(size % MULTIPLE == 0 for size in sizes)
 
 
-def load_fused(folder: Path, *, form: PackedForm, threads: int, exact: bool = False) -> FusedModel:
+def load_fused(folder: Path, *, form: PackedForm, threads: int) -> FusedModel:
     """Raises ConfigError if the folder's model cannot be read or is not one that the forward pass computes."""
     shape = read_shape(folder)
-    return FusedModel(shape, load_stored(folder, shape), form, Team(threads), exact=exact)
+    return FusedModel(shape, load_stored(folder, shape), form, Team(threads))
 
 
 class FusedModel:
@@ -53,12 +49,10 @@ class FusedModel:
     dtype = torch.float32
     kv_dtype = torch.float16
 
-    def __init__(
-        self, shape: ModelShape, weights: StoredWeights, form: PackedForm, team: Team, *, exact: bool = False
-    ) -> None:
+    def __init__(self, shape: ModelShape, weights: StoredWeights, form: PackedForm, team: Team) -> None:
         self.shape = shape
         self._team = team
-        self._weights = PackedWeights(weights, form, exact=exact)
+        self._weights = PackedWeights(weights, form)
         self._angles = _angles(shape)  # cosines and sines
         self._buffers = _Buffers(shape, team.threads)
         self._workspace = Workspace()
@@ -158,8 +152,8 @@ class _Buffers:
         inputs = max(self._widths.values())
         linear_bytes = (GATE_ROWS + inputs) * PANEL_BYTES
         self.scratch_stride = -(-max(linear_bytes, scratch_bytes(shape.head_dim)) // LINE) * LINE
-        self._scratch = np.zeros(threads * self.scratch_stride + LINE, np.uint8)
-        self.scratch = -(-self._scratch.ctypes.data // LINE) * LINE
+        self._scratch = aligned(threads * self.scratch_stride)
+        self.scratch = int(self._scratch.ctypes.data)
 
     def hold(self, rows: int, wanted: int) -> None:
         """All of them grow, or none does."""

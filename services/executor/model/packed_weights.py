@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from services.executor.kernels.forward import (
@@ -15,7 +16,6 @@ from services.executor.kernels.forward import (
     GATE,
     INPUT_NORM,
     KEY_NORM,
-    LONG,
     OUTPUT,
     POST_ATTENTION_NORM,
     QKV,
@@ -25,7 +25,9 @@ from services.executor.kernels.forward import (
 )
 from services.executor.kernels.linear import ENTRY_BYTES
 from services.executor.kernels.pairs import SHORTS
+from services.executor.kernels.piece import LONG
 from services.executor.kernels.tile import PANEL
+from services.executor.model.linears import survives_half
 from services.executor.model.packing import ALIGNMENT, PackedKind, aligned, pack
 from services.executor.model.stored import Bytes, Floats, Stored, stored
 from services.executor.model.stored_weights import StoredLayer, StoredLinear, StoredWeights
@@ -40,12 +42,10 @@ ARENA_BYTES = 32 << 20  # so large that the system backs it with huge pages, if 
 class PackedWeights:
     """Args:
     form: native, as they are stored; or all as floats of one size.
-    exact: whether what is multiplied with integers stays float32 where it could be rounded to 16-bit integers.
     """
 
-    def __init__(self, weights: StoredWeights, form: PackedForm, *, exact: bool = False) -> None:
+    def __init__(self, weights: StoredWeights, form: PackedForm) -> None:
         self._form = form
-        self._shortens = SHORTS and not exact
         self._kept: list[Bytes] = []  # what the addresses point to
         self._used = 0  # of the last one
         self.num_bytes = weights.embedding.num_bytes
@@ -82,17 +82,16 @@ class PackedWeights:
         panels = packed.num_bytes // packed.panel_bytes
         padded = None if bias is None else np.concatenate((bias, np.zeros(panels * PANEL - len(bias), np.float32)))
         data, bias_at = self._keep(packed.data), self._address(padded)
-        shortens = self._shortens and packed.kind in (PackedKind.Q8, PackedKind.Q4)
+        shortens = SHORTS and packed.kind in (PackedKind.Q8, PackedKind.Q4)
         entry = (packed.kind, data, packed.panel_bytes, packed.inputs, bias_at, panels, shortens)
         record[offset // LONG : offset // LONG + len(entry)] = entry
 
     def _formed(self, matrix: Stored) -> Stored:
-        """Float16 only where that is nearly exact: no weight beyond its range."""
         if self._form == "native":
             return matrix
         values = matrix.dequantised()
-        fits = self._form == "float16" and np.abs(values).max(initial=0) <= np.finfo(np.float16).max
-        return stored(values.astype(np.float16) if fits else values)
+        halves = self._form == "float16" and survives_half(torch.from_numpy(values))
+        return stored(values.astype(np.float16) if halves else values)
 
     def _address(self, values: Floats | None) -> int:
         return 0 if values is None else self._keep(values)

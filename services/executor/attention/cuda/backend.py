@@ -8,13 +8,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from services.executor.attention.base import Segment
+from services.executor.attention.base import HeadShape, Segment
 from services.executor.attention.cuda.kernels import attend, merge
 from services.executor.attention.cuda.plan import Cut, Table, pieces_of
 
@@ -25,15 +24,6 @@ BLOCK_BYTES = 16_384  # of keys, and of values, that a program holds at a time
 WAVES = 2  # pieces for each multiprocessor: two run side by side there
 SHORTEST = 256  # tokens of a piece; for fewer, the merge costs more than the second program saves
 ALIGNED = 4  # int32 in 16 bytes: kernels are compiled anew for pointers that are less aligned
-
-
-class HeadShape(Protocol):
-    @property
-    def heads(self) -> int: ...
-    @property
-    def kv_heads(self) -> int: ...
-    @property
-    def head_dim(self) -> int: ...
 
 
 @dataclass(frozen=True, slots=True)

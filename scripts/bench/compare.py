@@ -8,7 +8,7 @@ NAME=URL[,MODEL], or our own server with options, which is the first side unless
 
     .venv/bin/python scripts/bench/compare.py --install llama.cpp openvino vllm
     .venv/bin/python scripts/bench/compare.py llama.cpp openvino --workloads single batch --rounds 3 --json raw.json
-    .venv/bin/python scripts/bench/compare.py --ours "half=--kv-dtype float16" openvino-f16 --workloads batch
+    .venv/bin/python scripts/bench/compare.py --ours "whole=--kv-cache-dtype float32" openvino-f16 --workloads batch
 """
 
 from __future__ import annotations

@@ -125,6 +125,22 @@ class DetokenizerConfig(Section, frozen=True):
     replicas: PositiveInt = 1
 
 
+class ConstraintsConfig(Section, frozen=True):
+    """What a regex, a schema, a grammar or tools may ask of the server."""
+
+    max_source_bytes: PositiveInt = 256 * 1024  # of a schema, a grammar, choices or tags
+    max_pattern_bytes: PositiveInt = 16 * 1024  # of a regex, also within a schema
+    max_repeat: PositiveInt = 10_000  # of a pattern: what its nested bounded repeats multiply to
+    max_depth: PositiveInt = 64  # of a schema's nesting, and of a pattern's groups
+    max_enum_values: PositiveInt = 4096  # in one enum, and choices
+    max_tools: PositiveInt = 128
+    max_whitespace: PositiveInt = 16  # between two JSON tokens, where it is flexible
+    compile_cpu_s: PositiveFloat = 2.0  # of the process that a source goes through first
+    compile_memory_bytes: PositiveInt = 512 * 1024 * 1024  # of the same
+    cache_bytes: PositiveInt = 256 * 1024 * 1024  # for compiled grammars and the states that requests have been in
+    jump_forward: bool = True  # compute forced tokens together, not one by one
+
+
 class LoggingConfig(Section, frozen=True):
     level: Literal["debug", "info", "warning", "error"] = "info"
     format: Literal["json", "console"] = "json"
@@ -145,6 +161,7 @@ class Config(Section, frozen=True):
     scheduler: SchedulerConfig = SchedulerConfig()
     executor: ExecutorConfig = ExecutorConfig()
     detokenizer: DetokenizerConfig = DetokenizerConfig()
+    constraints: ConstraintsConfig = ConstraintsConfig()
     logging: LoggingConfig = LoggingConfig()
     supervisor: SupervisorConfig = SupervisorConfig()
 

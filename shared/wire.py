@@ -16,11 +16,12 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
-PROTOCOL = 2
+PROTOCOL = 3
 MAX_MESSAGE_BYTES = 64 * 1024 * 1024
 
 Role: TypeAlias = Literal["gateway", "tokenizer", "scheduler", "executor", "detokenizer"]
 FinishReason: TypeAlias = Literal["stop", "length", "abort", "error"]
+ConstraintKind: TypeAlias = Literal["regex", "json_schema", "json_object", "ebnf", "choices", "structural_tag"]
 AbortReason: TypeAlias = Literal["client", "stop_string", "deadline", "stale"]
 
 
@@ -74,8 +75,12 @@ class TextOptions(Wire, frozen=True):
 
 
 class Constraint(Wire, frozen=True):
-    kind: Literal["regex", "json_schema", "json_object", "ebnf", "choices", "structural_tag"]
-    source: str
+    """What the output must be. Each kind's language is described in `services.executor.constraint.source`."""
+
+    kind: ConstraintKind
+    source: str  # the pattern, the grammar, or JSON: a schema, an array of choices, structural tags; "" for json_object
+    strict: bool = True  # JSON: refuse what cannot be enforced; else it is left to the model
+    whitespace: Literal["fixed", "flexible"] = "fixed"  # JSON: one separator each, or any up to a bound
 
 
 class ChatMessage(Wire, frozen=True):
@@ -124,6 +129,20 @@ class CacheCounters(Wire, frozen=True):
     accepted_tokens: int = 0  # of these, found right
 
 
+class ConstraintCounters(Wire, frozen=True):
+    """Of the constrained-decoding stage: running totals since the executor's start, and what it holds now."""
+
+    computed_masks: int = 0
+    inherited_masks: int = 0  # of states where another request had been before
+    forced_tokens: int = 0  # appended without a choice
+    compiled_grammars: int = 0
+    refused_grammars: int = 0
+    rebuilt_grammars: int = 0  # after a matcher had spoilt what it shares with the others
+    grammars: int = 0
+    states: int = 0
+    state_bytes: int = 0
+
+
 class StageTimes(Wire, frozen=True):
     """Seconds of one step by stage; `total_s` is the whole step, the rest of it is bookkeeping."""
 
@@ -152,6 +171,7 @@ class ExecutorInfo(Wire, frozen=True):
     max_model_len: int
     caches: bool = True  # what was computed can be found by others
     draft_tokens: int = 0  # the most that it drafts for one request in a step, if a plan has them to spare
+    forced_tokens: int = 0  # the same of tokens that a constraint leaves no choice about
 
 
 class Stored(Wire, frozen=True, tag=1):
@@ -411,6 +431,17 @@ class Cancel(Message, frozen=True):
     lanes: tuple[int, ...]
 
 
+class Compile(Message, frozen=True):
+    """Make a constraint ready for requests that wait; answered by `Compiled`, at once if it is."""
+
+    constraint: Constraint
+
+
+class Compiled(Message, frozen=True):
+    key: str  # of the constraint: `shared.constraints.key_of`
+    error: Error | None = None  # of the client: its `param` is "constraint", or a path behind that
+
+
 class Outcome(Wire, frozen=True):
     """What became of a lane in a step. Absolute figures: a repeated or late outcome does no harm."""
 
@@ -422,7 +453,7 @@ class Outcome(Wire, frozen=True):
     prompt_logprobs: tuple[TokenLogprob | None, ...] = ()
     finish_reason: FinishReason | None = None
     matched_stop: int | None = None  # the token id that stopped it
-    waiting: Literal["grammar"] | None = None
+    waiting: Literal["grammar"] | None = None  # not run: its constraint has to be compiled (again) first
     declined: bool = False  # the slice was not run and had no side effect: no room
     error: Error | None = None
 
@@ -435,6 +466,7 @@ class StepResult(Message, frozen=True):
     times: StageTimes
     events: tuple[TreeEvent, ...] = ()  # what the step has changed in the tree, in order
     drafted_tokens: int = 0  # computed beyond the slices, accepted or not
+    constraints: ConstraintCounters = ConstraintCounters()
 
 
 class TreeChanged(Message, frozen=True):
@@ -511,11 +543,11 @@ FrontToDetokenizer: TypeAlias = Welcome | Refused | Reset | Heartbeat
 HubFromGateway: TypeAlias = Hello | Heartbeat | Submit | Abort | Audit | Admin
 HubFromTokenizer: TypeAlias = Hello | Heartbeat | Submit
 HubFromDetokenizer: TypeAlias = Hello | Heartbeat | Abort
-HubFromExecutor: TypeAlias = Hello | Heartbeat | StepResult | TreeChanged | AdminReply
+HubFromExecutor: TypeAlias = Hello | Heartbeat | StepResult | TreeChanged | Compiled | AdminReply
 HubToGateway: TypeAlias = Welcome | Refused | Reset | Heartbeat | Accepted | Rejected | Lost | AdminReply
 HubToTokenizer: TypeAlias = Welcome | Refused | Reset | Heartbeat
 HubToDetokenizer: TypeAlias = Welcome | Refused | Reset | Heartbeat | Open | TokenBatch
-HubToExecutor: TypeAlias = Welcome | Refused | Reset | Heartbeat | StepPlan | Cancel | Admin
+HubToExecutor: TypeAlias = Welcome | Refused | Reset | Heartbeat | StepPlan | Cancel | Compile | Admin
 
 FRONT_ACCEPTS: dict[Role, Any] = {"tokenizer": FrontFromTokenizer, "detokenizer": FrontFromDetokenizer}
 HUB_ACCEPTS: dict[Role, Any] = {

@@ -1,0 +1,95 @@
+"""llguidance: its tokenizer, its limits, and compiled grammars.
+
+Knows the engine's traps: it never raises, so every result is asked for an error; copies of a matcher share a lexer, so
+an error in one can spoil all that come later, until the grammar is compiled anew. Does not know where grammar texts
+come from, who uses the copies, or torch.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+from llguidance import LLMatcher, LLParserLimits, LLTokenizer
+
+LIMITS = LLParserLimits(
+    initial_lexer_fuel=200_000,
+    step_lexer_fuel=50_000,
+    step_max_items=20_000,
+    max_lexer_states=50_000,
+    max_grammar_size=100_000,
+    verbose_errors=False,
+)
+MESSAGE_CHARACTERS = 300
+GRAMMAR_BYTES = 128 * 1024  # of a small compiled grammar, measured
+BYTES_PER_CHARACTER = 64  # of its text, on top of that
+
+
+class TokenizerFailed(Exception):
+    """The engine cannot read the model's tokenizer; there is nothing to constrain with."""
+
+
+class GrammarFailed(Exception):
+    """The grammar, or a matcher of it, is in an error state."""
+
+
+def load_tokenizer(folder: Path, vocab_size: int, eos_token_ids: Sequence[int]) -> LLTokenizer:
+    """Of a prepared model. Ids from the tokenizer's own vocabulary to `vocab_size` are never allowed.
+
+    Raises TokenizerFailed.
+    """
+    try:
+        settings = json.loads((folder / "tokenizer.json").read_bytes())
+        settings.update(truncation=None, padding=None, post_processor=None)  # it must only ever cut up text
+        return LLTokenizer(json.dumps(settings), n_vocab=vocab_size, eos_token=list(eos_token_ids))
+    except (OSError, ValueError, AttributeError) as error:
+        raise TokenizerFailed(str(error)) from error
+
+
+def check(matcher: LLMatcher) -> None:
+    """Raises GrammarFailed if the matcher is in an error state, with the engine's reason in a line."""
+    if matcher.is_error():
+        raise GrammarFailed(_reason(matcher.get_error()))
+
+
+def _reason(message: str) -> str:
+    """The first line, and what a regex's parser adds; not the excerpts in between."""
+    lines = [line.strip() for line in message.strip().splitlines()] or ["unknown error"]
+    kept = lines[:1] + [line for line in lines[1:] if line.startswith("error:")]
+    return " ".join(kept)[:MESSAGE_CHARACTERS]
+
+
+class Grammar:
+    """Compiled once; matchers are copies of a prototype that never consumes a token.
+
+    Args:
+        key: of the constraint, see `shared.constraints`.
+        text: as llguidance takes it.
+
+    Raises GrammarFailed if the text is not a grammar, or exceeds LIMITS.
+    """
+
+    __slots__ = ("_prototype", "_text", "_tokenizer", "generation", "key", "size_bytes")
+
+    def __init__(self, key: str, text: str, tokenizer: LLTokenizer) -> None:
+        self.key = key
+        self.generation = 0  # counts how often it has been compiled anew
+        self.size_bytes = GRAMMAR_BYTES + BYTES_PER_CHARACTER * len(text)
+        self._text = text
+        self._tokenizer = tokenizer
+        self._prototype = self._compile()
+
+    def _compile(self) -> LLMatcher:
+        matcher = LLMatcher(self._tokenizer, self._text, log_level=0, limits=LIMITS)
+        check(matcher)
+        return matcher
+
+    def start(self) -> LLMatcher:
+        """A matcher at the beginning; it shares its lexer with all of the same generation."""
+        return self._prototype.deep_copy()
+
+    def rebuild(self) -> None:
+        """Compile anew, after a matcher has spoilt the lexer. Matchers of the earlier generation stay spoilt."""
+        self._prototype = self._compile()
+        self.generation += 1

@@ -34,6 +34,10 @@ class GrammarFailed(Exception):
     """The grammar, or a matcher of it, is in an error state."""
 
 
+class DeadEnd(GrammarFailed):
+    """Nothing may follow, and the output is not complete. The grammar is sound: others may go another way."""
+
+
 def load_tokenizer(folder: Path, vocab_size: int, eos_token_ids: Sequence[int]) -> LLTokenizer:
     """Of a prepared model. Ids from the tokenizer's own vocabulary to `vocab_size` are never allowed.
 
@@ -49,8 +53,12 @@ def load_tokenizer(folder: Path, vocab_size: int, eos_token_ids: Sequence[int]) 
 
 def check(matcher: LLMatcher) -> None:
     """Raises GrammarFailed if the matcher is in an error state, with the engine's reason in a line."""
-    if matcher.is_error():
-        raise GrammarFailed(_reason(matcher.get_error()))
+    if not matcher.is_error():
+        return
+    reason = _reason(matcher.get_error())
+    if reason.startswith("NoExtensionBias"):
+        raise DeadEnd("nothing that satisfies it can follow")
+    raise GrammarFailed(reason)
 
 
 def _reason(message: str) -> str:

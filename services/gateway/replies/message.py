@@ -1,0 +1,85 @@
+"""An assistant's message, whole or as the deltas of a stream. Knows whether its text is searched for calls."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import assert_never
+
+from services.gateway.generation import Ending
+from services.gateway.replies.reply import Json
+from services.gateway.tool_calls.events import Arguments, CallEnded, CallStarted, Content, Event
+from services.gateway.tool_calls.parser import CallParser
+from shared.tool_format import ToolFormat
+
+
+class MessageText:
+    """The text of one message. Either `whole` is called, once, or `deltas` for each piece and then `last_deltas`."""
+
+    def __init__(self, tools: ToolFormat | None) -> None:
+        self._parser = CallParser(tools) if tools is not None else None
+        # What a delta without words holds: with tools the content may yet be null, and null it stays.
+        self.empty_delta: Json = {} if tools is not None else {"content": ""}
+        self.first_delta: Json = {"role": "assistant", "content": None if tools is not None else ""}
+
+    def whole(self, text: str) -> Json:
+        if self._parser is None:
+            return _message(text, [])
+        return _gathered([*self._parser.feed(text), *self._parser.finish()])
+
+    def deltas(self, text: str) -> list[Json]:
+        if self._parser is None:
+            return [{"content": text}] if text else []
+        return _deltas(self._parser.feed(text))
+
+    def last_deltas(self) -> list[Json]:
+        return _deltas(self._parser.finish()) if self._parser is not None else []
+
+    def finish_reason(self, ending: Ending) -> str | None:
+        """A cut output is called that, whatever calls it holds."""
+        if ending.finish_reason == "stop" and self._parser is not None and self._parser.complete_calls:
+            return "tool_calls"
+        return ending.finish_reason
+
+
+def _message(content: str | None, tool_calls: list[Json]) -> Json:
+    message: Json = {"role": "assistant", "content": content, "refusal": None}
+    return message | {"tool_calls": tool_calls} if tool_calls else message
+
+
+def _gathered(events: Sequence[Event]) -> Json:
+    content, calls = "", []
+    for event in events:
+        match event:
+            case Content():
+                content += event.text
+            case CallStarted():
+                calls.append(_opened(event))
+            case Arguments():
+                calls[event.index]["function"]["arguments"] += event.text
+            case CallEnded():
+                pass
+            case _:
+                assert_never(event)
+    return _message(content or (None if calls else ""), calls)
+
+
+def _deltas(events: Sequence[Event]) -> list[Json]:
+    return [delta for event in events if (delta := _delta(event)) is not None]
+
+
+def _delta(event: Event) -> Json | None:
+    match event:
+        case Content():
+            return {"content": event.text}
+        case CallStarted():
+            return {"tool_calls": [{"index": event.index} | _opened(event)]}
+        case Arguments():
+            return {"tool_calls": [{"index": event.index, "function": {"arguments": event.text}}]}
+        case CallEnded():
+            return None
+        case _:
+            assert_never(event)
+
+
+def _opened(call: CallStarted) -> Json:
+    return {"id": call.call_id, "type": "function", "function": {"name": call.name, "arguments": ""}}

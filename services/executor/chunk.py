@@ -19,6 +19,7 @@ class Chunk:
     start: int
     end: int
     drafts: Tokens = field(default_factory=lambda: NO_TOKENS)
+    is_sure: bool = False  # of its drafts: a constraint forces them
 
     @property
     def rows(self) -> int:
@@ -27,7 +28,8 @@ class Chunk:
     @property
     def samples(self) -> bool:
         """The chunk reaches the end of what is known, and a token may follow."""
-        return self.end == self.lane.known and self.lane.output_tokens < self.lane.max_new_tokens
+        lane = self.lane
+        return self.end == lane.known and lane.output_tokens < lane.max_new_tokens and not lane.is_complete
 
     @property
     def scored(self) -> range:

@@ -16,7 +16,9 @@ from torch import Tensor
 
 from services.executor.batch import flat_batch
 from services.executor.chunk import Chunk
+from services.executor.constraint.engine import GrammarFailed
 from services.executor.kv_pool import KvPool, KvShape
+from services.executor.masks import MaskFiller
 from services.executor.model.forward import Batch
 from services.executor.nodes import NO_TOKENS, Tokens
 from services.executor.sampler import Sampled, SamplingFailed, SamplingState, prompt_logprobs, sample
@@ -53,6 +55,7 @@ class Failed:
     """The chunk failed on its own; others computed with it are fine."""
 
     reason: str
+    fault: GrammarFailed | None = None  # if that is why
 
 
 @dataclass(slots=True)
@@ -61,13 +64,19 @@ class Stopwatch:
 
     clock: Callable[[], float] = time.perf_counter
     forward_s: float = 0.0
+    mask_s: float = 0.0
     sample_s: float = 0.0
 
 
-def compute(chunks: Sequence[Chunk], model: ForwardModel, pool: KvPool, watch: Stopwatch) -> list[Computed | Failed]:
+def compute(
+    chunks: Sequence[Chunk], model: ForwardModel, pool: KvPool, watch: Stopwatch, masks: MaskFiller | None = None
+) -> list[Computed | Failed]:
     """Compute the chunks in one batch. If that raises, in halves, until it is known whose fault it is.
 
     Computing a chunk again writes the same keys and values to the same slots.
+
+    Args:
+        masks: for the constrained ones; None: there are none.
 
     Raises:
         torch.AcceleratorError: the device itself has failed.
@@ -75,32 +84,37 @@ def compute(chunks: Sequence[Chunk], model: ForwardModel, pool: KvPool, watch: S
     if not chunks:
         return []
     try:
-        return _compute_together(chunks, model, pool, watch)
+        return _compute_together(chunks, model, pool, watch, masks)
     except (torch.AcceleratorError, BrokenInvariant):
         raise
     except Exception as error:
         if len(chunks) == 1 and len(chunks[0].drafts):
-            return compute([replace(chunks[0], drafts=NO_TOKENS)], model, pool, watch)
+            return compute([replace(chunks[0], drafts=NO_TOKENS)], model, pool, watch, masks)
         if len(chunks) == 1:
             return [Failed(f"{type(error).__name__}: {error}")]
         half = len(chunks) // 2
         parts = (chunks[:half], chunks[half:])
-        return [result for part in parts for result in compute(part, model, pool, watch)]
+        return [result for part in parts for result in compute(part, model, pool, watch, masks)]
 
 
 def _compute_together(
-    chunks: Sequence[Chunk], model: ForwardModel, pool: KvPool, watch: Stopwatch
+    chunks: Sequence[Chunk], model: ForwardModel, pool: KvPool, watch: Stopwatch, masks: MaskFiller | None
 ) -> list[Computed | Failed]:
     start = watch.clock()
     logits = model.forward(flat_batch(chunks, model.device), pool.keys, pool.values)  # (rows, vocab_size)
+    launched = watch.clock()
+    filled = None if masks is None else masks.fill(chunks)  # while a device computes
+    masked = watch.clock()
     _wait_for(logits)
     computed = watch.clock()
     scored = _score(chunks, logits)
     states = [state for chunk in chunks if chunk.samples for state in _states(chunk)]
-    sampled = iter(sample(logits[len(logits) - len(states) :], states))
+    sampled = iter(sample(logits[len(logits) - len(states) :], states, filled))
     found = [_result(chunk, scores, sampled) for chunk, scores in zip(chunks, scored, strict=True)]
-    watch.forward_s += computed - start
-    watch.sample_s += watch.clock() - computed
+    watch.forward_s += launched - start + computed - masked
+    applying = 0.0 if filled is None else filled.seconds
+    watch.mask_s += masked - launched + applying
+    watch.sample_s += watch.clock() - computed - applying
     return found
 
 
@@ -140,7 +154,7 @@ def _result(
         return Computed(scores, ())
     first, *behind = islice(sampled, 1 + len(chunk.drafts))
     if isinstance(first, SamplingFailed):
-        return Failed(first.reason)
+        return Failed(first.reason, first.fault)
     return Computed(scores, _verified(first, behind, chunk.drafts))
 
 

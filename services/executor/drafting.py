@@ -60,4 +60,4 @@ class Drafting:
 
 def _may_draft(chunk: Chunk) -> bool:
     drafts = chunk.lane.drafts
-    return drafts is not None and drafts.has_guess and chunk.samples and chunk.end - chunk.start == 1
+    return drafts is not None and drafts.has_guess and chunk.samples and chunk.rows == 1

@@ -19,17 +19,21 @@ next, unless others need them first.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from services.executor.drafts import Drafts
 from services.executor.nodes import Node, Tokens, Use
 from services.executor.radix_cache import RadixCache
-from services.executor.sampler import SamplingState
+from services.executor.sampling_state import SamplingState
 from services.executor.slots import Slots
 from shared import wire
 from shared.namespaces import tenant_of
 from shared.tokens import pages_down, pages_up
+
+if TYPE_CHECKING:
+    from services.executor.constraint.cursor import Cursor
 
 
 class Lane:
@@ -57,6 +61,8 @@ class Lane:
         self.computed = self.allocated = self.shared = 0
         self.node: Node | None = None
         self.drafts: Drafts | None = None  # if it may have any
+        self.cursor: Cursor | None = None  # its place in the grammar that it has to follow
+        self._unreported: list[int] = []  # tokens that are new since the last outcome
         self.state = SamplingState(
             admit.sampling, admit.prompt_token_ids, output_token_ids=admit.resume_token_ids, eos_token_ids=eos_token_ids
         )
@@ -90,14 +96,51 @@ class Lane:
         self.state.append(token_id)
         self._tokens[self.known] = token_id
         self.known += 1
+        self._unreported.append(token_id)
         if self.drafts is not None:
             self.drafts.observe(self.tokens)
+        if self.cursor is not None and self._stop_token() is None:
+            self.cursor.advance(token_id)
+
+    def take_new_tokens(self) -> tuple[int, ...]:
+        """Those that are not reported yet."""
+        taken, self._unreported = tuple(self._unreported), []
+        return taken
+
+    # --- the constraint ----------------------------------------------------------------------------------------------
+
+    @property
+    def unstopped_output(self) -> tuple[int, ...]:
+        """What it has generated, without a token that stopped it."""
+        output = self.tokens[self.prompt_tokens :].tolist()
+        return tuple(output[:-1] if self._stop_token() is not None else output)
+
+    @property
+    def forced(self) -> tuple[int, ...]:
+        """The tokens that have to follow; none if there is a choice, or nothing may follow."""
+        return () if self.cursor is None or self.ended_by() is not None else self.cursor.forced
+
+    def jump(self) -> int:
+        """Append the tokens that have to follow. Returns how many."""
+        known = self.known
+        while (forced := self.forced) and not self._stops_at(forced[0]):
+            self.append(forced[0])
+        return self.known - known
+
+    @property
+    def is_complete(self) -> bool:
+        """Its constraint allows no further token."""
+        return self.cursor is not None and self.cursor.is_over
+
+    # --- the end -----------------------------------------------------------------------------------------------------
 
     def ended_by(self) -> tuple[wire.FinishReason, int | None] | None:
         """Why no further token may follow, and the token that says so; None while one may."""
         stop = self._stop_token()
         if stop is not None:
             return "stop", stop
+        if self.is_complete and not self.wants_prompt_logprobs:
+            return "stop", None
         if self.output_tokens >= self.max_new_tokens and not self.wants_prompt_logprobs:
             return "length", None
         return None
@@ -106,8 +149,11 @@ class Lane:
         if self.output_tokens <= self.sampling.min_new_tokens:
             return None
         last = int(self._tokens[self.known - 1])
-        is_eos = last in self._eos_token_ids and not self.sampling.ignore_eos
-        return last if is_eos or last in self.sampling.stop_token_ids else None
+        return last if self._stops_at(last) else None
+
+    def _stops_at(self, token_id: int) -> bool:
+        is_eos = token_id in self._eos_token_ids and not self.sampling.ignore_eos
+        return is_eos or token_id in self.sampling.stop_token_ids
 
     # --- prompt log-probabilities ------------------------------------------------------------------------------------
 

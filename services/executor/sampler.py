@@ -11,8 +11,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from services.executor.constraint.engine import GrammarFailed
 from services.executor.draw import Draw, draw_tokens
 from services.executor.logprobs import prompt_logprobs, token_logprobs
+from services.executor.masks import Masks
 from services.executor.sampling_state import SamplingState
 from services.executor.uniform import uniform
 from shared import wire
@@ -28,29 +30,37 @@ class Sampled:
 
 @dataclass(frozen=True, slots=True)
 class SamplingFailed:
-    reason: str
+    fault: GrammarFailed | None = None  # if that is why
+
+    @property
+    def reason(self) -> str:
+        return str(self.fault or "the model's logits are no distribution (not a number, or no token is allowed)")
 
 
 @torch.inference_mode()
-def sample(logits: Tensor, states: Sequence[SamplingState]) -> list[Sampled | SamplingFailed]:
-    """Choose the next token of each row. A row's token depends on that row and its state alone.
+def sample(
+    logits: Tensor, states: Sequence[SamplingState], masks: Masks | None = None
+) -> list[Sampled | SamplingFailed]:
+    """Choose the next token of each row. A row's token depends on that row, its state and its mask alone.
 
     Args:
         logits: (rows, vocab_size) float32, the model's; changed in place.
         states: one for each row; not changed, the caller appends what it takes.
+        masks: of those rows that have a constraint.
     """
     scored = [row for row, state in enumerate(states) if state.sampling.logprobs]
     raw = logits[scored]  # a copy, (scored rows, vocab_size)
     for row, state in enumerate(states):
         state.edit(logits[row])
+    if masks is not None:
+        masks.apply(logits)
     token_ids = _choose(logits, states)
     scored_ids = [token_ids[row] or 0 for row in scored]  # a failed row's score is not looked at
     scores = token_logprobs(raw, scored_ids, [states[row].sampling.top_logprobs for row in scored])
     logprobs = dict(zip(scored, scores, strict=True))
+    faults = {} if masks is None else masks.failures
     return [
-        SamplingFailed("the model's logits are no distribution (not a number, or no token is allowed)")
-        if token_id is None
-        else Sampled(token_id, logprobs.get(row))
+        SamplingFailed(faults.get(row)) if token_id is None or row in faults else Sampled(token_id, logprobs.get(row))
         for row, token_id in enumerate(token_ids)
     ]
 

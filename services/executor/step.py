@@ -9,23 +9,26 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 
 import msgspec
 
 from services.executor.admission import INTERNAL, Limits, refusal
 from services.executor.chunk import Chunk
 from services.executor.compute import Computed, Failed, ForwardModel, Stopwatch, compute
+from services.executor.constraint.engine import GrammarFailed
+from services.executor.constraint.stage import ConstraintStage, NotCompiled, failure
 from services.executor.drafting import Drafting
 from services.executor.drafts import Drafts
 from services.executor.kv_pool import KvPool
 from services.executor.lanes import Lane
+from services.executor.masks import MaskFiller
 from services.executor.nodes import Use
 from services.executor.radix_cache import RadixCache
 from services.executor.reuse import Reuse
 from services.executor.sampler import Sampled
 from services.executor.segments import in_tree_order
 from services.executor.slots import SlotAllocator
+from services.executor.spare import Spare
 from shared import logging, wire
 from shared.invariant import BrokenInvariant
 
@@ -38,6 +41,7 @@ class StepRunner:
     slots: the same as the cache's.
     reuse: says whose requests are kept cheaply; None: nobody's.
     drafting: says when drafts pay; None: there are none.
+    constraints: None: requests that have one are refused.
     clock: for the stage times only.
     """
 
@@ -52,6 +56,7 @@ class StepRunner:
         max_model_len: int,
         reuse: Reuse | None = None,
         drafting: Drafting | None = None,
+        constraints: ConstraintStage | None = None,
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
         self._model = model
@@ -62,6 +67,10 @@ class StepRunner:
         self._limits = Limits(model.shape.vocab_size, max_model_len)
         self._reuse = reuse
         self._drafting = drafting
+        self._constraints = constraints
+        self._masks: MaskFiller | None = None
+        if constraints is not None:
+            self._masks = MaskFiller(constraints.states, model.shape.vocab_size, self._eos_token_ids, clock)
         self._clock = clock
         self._log = logging.get()
         self._lanes: dict[int, Lane] = {}
@@ -71,7 +80,8 @@ class StepRunner:
         self._outcomes: dict[int, wire.Outcome] = {}  # of the step in hand
         self._ahead_tokens = min(AHEAD_TOKENS, slots.capacity_tokens // AHEAD_PARTS)
         self._hit_tokens = self._miss_tokens = 0
-        self._drafted_tokens = self._accepted_tokens = 0
+        jumps = constraints is not None and constraints.jumps
+        self._spare = Spare(drafting, jumps=jumps, grow=self._grow)
 
     # --- what the step thread calls ----------------------------------------------------------------------------------
 
@@ -84,14 +94,21 @@ class StepRunner:
         chunks = self._prepare(plan.slices, plan.spare_tokens)
         matched = self._clock()
         watch = Stopwatch(self._clock)
-        for chunk, result in zip(chunks, compute(chunks, self._model, self._pool, watch), strict=True):
+        results = compute(chunks, self._model, self._pool, watch, self._masks)
+        for chunk, result in zip(chunks, results, strict=True):
             self._settle(chunk, result)
         if self._drafting is not None:
             self._drafting.observe(chunks, watch.forward_s + watch.sample_s)
-        times = wire.StageTimes(self._clock() - start, matched - start, watch.forward_s, 0.0, watch.sample_s)
-        outcomes, events = tuple(self._outcomes.values()), self._cache.take_events()
-        drafted = sum(len(chunk.drafts) for chunk in chunks)
-        return wire.StepResult(plan.seq, outcomes, self.capacity(), self.counters(), times, events, drafted)
+        return wire.StepResult(
+            plan.seq,
+            tuple(self._outcomes.values()),
+            self.capacity(),
+            self.counters(),
+            wire.StageTimes(self._clock() - start, matched - start, watch.forward_s, watch.mask_s, watch.sample_s),
+            self._cache.take_events(),
+            sum(len(chunk.drafts) for chunk in chunks),
+            self._constraint_counters(),
+        )
 
     def cancel(self, lanes: Iterable[int]) -> None:
         """Their requests are nobody's any more: give up their KV now, and skip them until their release."""
@@ -142,9 +159,13 @@ class StepRunner:
             cache.nodes,
             cache.namespaces,
             len(cheap),
-            self._drafted_tokens,
-            self._accepted_tokens,
+            self._spare.drafted_tokens,
+            self._spare.accepted_tokens,
         )
+
+    def _constraint_counters(self) -> wire.ConstraintCounters:
+        stage = self._constraints
+        return wire.ConstraintCounters() if stage is None else stage.counters(self._spare.forced_tokens)
 
     def check_integrity(self) -> None:
         """Raises BrokenInvariant unless every slot is owned exactly once. Takes milliseconds."""
@@ -179,8 +200,21 @@ class StepRunner:
             lane = Lane(admit, page_size=self._slots.page_size, eos_token_ids=self._eos_token_ids)
             lane.drafts = None if self._drafting is None else Drafts()
             self._lanes[number] = lane
-            if lane.ended_by() is not None:
-                self._report(lane, self._outcome(lane))
+            if self._constrain(lane, admit.constraint) and lane.ended_by() is not None:
+                self._report(lane, self._with_news(lane))
+
+    def _constrain(self, lane: Lane, constraint: wire.Constraint | None) -> bool:
+        """Put the lane at its place in its grammar; False if it is not here, and the lane is over."""
+        if constraint is None or self._constraints is None:
+            return True
+        try:
+            lane.cursor = self._constraints.enter(constraint, lane.unstopped_output)
+        except NotCompiled:
+            self._outcomes[lane.number] = wire.Outcome(lane.number, 0, 0, waiting="grammar")
+            self._drop(lane)
+            return False
+        self._spare.jump(lane)
+        return True
 
     def _prepare(self, slices: Sequence[wire.Slice], spare_tokens: int) -> list[Chunk]:
         """Pin what is cached for all that begin, before anybody's room is made by evicting; then take the slots."""
@@ -190,46 +224,32 @@ class StepRunner:
         for number in wanted:
             with self._isolated(number):
                 self._begin(self._lanes[number])
+        self._spare.refill(spare_tokens)
         chunks: list[Chunk] = []
         for number in [number for number in wanted if number in self._lanes]:
             with self._isolated(number):
                 chunk = self._take_chunk(self._lanes[number], wanted)
                 if chunk is not None:
                     chunks.append(chunk)
-        return in_tree_order(self._with_drafts(chunks, spare_tokens))
-
-    def _with_drafts(self, chunks: list[Chunk], spare_tokens: int) -> list[Chunk]:
-        """The chunks, with drafts where they pay and there is room."""
-        if self._drafting is None or not spare_tokens:
-            return chunks
-        extended = {chunk.lane.number: chunk for chunk in chunks}
-        for chunk, count in self._drafting.share(chunks, spare_tokens):
-            with self._isolated(chunk.lane.number):
-                extended[chunk.lane.number] = self._extend(chunk, count)
-        return [chunk for number, chunk in extended.items() if number in self._lanes]
-
-    def _extend(self, chunk: Chunk, count: int) -> Chunk:
-        lane = chunk.lane
-        if lane.drafts is None or not self._grow(lane, 1 + count):
-            return chunk
-        self._drafted_tokens += count
-        return replace(chunk, drafts=lane.drafts.draft(lane.tokens, count))
+        extended = self._spare.extend(chunks, self._isolated)
+        return in_tree_order([chunk for chunk in extended if chunk.lane.number in self._lanes])
 
     def _settle(self, chunk: Chunk, result: Computed | Failed) -> None:
         """Take over what was computed, share it, and see whether the request is over."""
         lane = chunk.lane
         if isinstance(result, Failed):
-            self._fail(lane.number, INTERNAL, reason=result.reason)
+            error = INTERNAL if result.fault is None else failure(result.fault)
+            self._fail(lane.number, error, reason=result.reason)
             return
         with self._isolated(lane.number):
             lane.add_prompt_logprobs(result.prompt_logprobs)
             taken = list(_appended(lane, result.sampled))
             accepted = max(len(taken) - 1, 0)
-            self._accepted_tokens += accepted
+            self._spare.accept(chunk, accepted)
             lane.commit(self._cache, chunk.end - chunk.start + accepted)
+            self._spare.jump(lane)
             outcome = msgspec.structs.replace(
-                self._outcome(lane),
-                new_token_ids=tuple(sampled.token_id for sampled in taken),
+                self._with_news(lane),
                 logprobs=tuple(sampled.logprob for sampled in taken if sampled.logprob is not None),
                 prompt_logprobs=lane.take_prompt_logprobs(),
             )
@@ -248,7 +268,7 @@ class StepRunner:
 
     def _take_chunk(self, lane: Lane, wanted: Mapping[int, int]) -> Chunk | None:
         """Slots for the lane's next tokens. None if there is no room: then the lane is as it was before the step."""
-        count = min(wanted[lane.number], lane.known - lane.computed)
+        count = self._spare.stretch(lane, min(wanted[lane.number], lane.known - lane.computed))
         if self._grow(lane, count) or (self._reclaim(wanted) and self._grow(lane, count)):
             self._count(lane)
             return Chunk(lane, lane.computed, lane.computed + count)
@@ -282,6 +302,9 @@ class StepRunner:
         reason, stop = lane.ended_by() or (None, None)
         return wire.Outcome(lane.number, lane.computed, lane.cached_tokens, finish_reason=reason, matched_stop=stop)
 
+    def _with_news(self, lane: Lane) -> wire.Outcome:
+        return msgspec.structs.replace(self._outcome(lane), new_token_ids=lane.take_new_tokens())
+
     def _report(self, lane: Lane, outcome: wire.Outcome) -> None:
         self._outcomes[lane.number] = outcome
         if outcome.finish_reason is not None:
@@ -299,6 +322,9 @@ class StepRunner:
         del self._lanes[lane.number]
         self._over.add(lane.number)
         self._let_go(lane)
+        if lane.cursor is not None and self._constraints is not None:
+            self._constraints.leave(lane.cursor)
+            lane.cursor = None
 
     # --- faults ------------------------------------------------------------------------------------------------------
 
@@ -309,6 +335,8 @@ class StepRunner:
             yield
         except BrokenInvariant:
             raise
+        except GrammarFailed as fault:
+            self._fail(number, failure(fault), reason=str(fault))
         except Exception as fault:
             self._fail(number, INTERNAL, reason=f"{type(fault).__name__}: {fault}")
             self.check_integrity()

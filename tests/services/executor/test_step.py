@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
 from services.executor.admission import INTERNAL
+from services.executor.constraint.stage import ConstraintStage
 from services.executor.drafting import Drafting
 from services.executor.kv_pool import make_pool
 from services.executor.radix_cache import DEAR_PARTS, NoCache, RadixCache
@@ -49,6 +50,7 @@ class Scheduler:
         rule: Callable[[Sequence[int], int], int] = next_token,
         drafting: Drafting | None = None,
         spare_tokens: int = 0,
+        constraints: ConstraintStage | None = None,
     ) -> None:
         self.model = RecordingModel(RecordingShape(vocab_size), rule=rule)
         self.slots = SlotAllocator(capacity, page_size)
@@ -63,6 +65,7 @@ class Scheduler:
             max_model_len=max_model_len,
             reuse=reuse,
             drafting=drafting,
+            constraints=constraints,
             clock=lambda: 0.0,
         )
         self.seq = 0

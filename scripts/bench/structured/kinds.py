@@ -1,0 +1,132 @@
+"""The kinds of structured output that are asked for, and who says whether an answer is one: never our own code.
+
+Python's `re` for patterns, `jsonschema` for schemas, `lark` for grammars. Knows requests and replies, no server.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import jsonschema
+import lark
+
+from scripts.bench.structured import schemas
+from scripts.bench.structured.schemas import Schema
+
+Json = dict[str, Any]
+SUBJECTS = (
+    "a baker in Lyon", "a train driver", "two friends on a hike", "an old lighthouse", "a broken bicycle",
+    "a library at night", "a lost parcel", "the first day of school", "a storm at sea", "a small restaurant",
+)  # fmt: skip
+
+SUM_GRAMMAR = """
+start: sum
+sum: product (("+" | "-") product)*
+product: atom (("*" | "/") atom)*
+atom: NUMBER | "(" sum ")"
+NUMBER: /[0-9]{1,3}/
+"""
+DATE_GRAMMAR = r"""root ::= day " " month " " year
+day ::= [1-9] | [12] [0-9] | "30"
+month ::= "January" | "April" | "July" | "October"
+year ::= "19" [0-9] [0-9] | "20" [0-9] [0-9]
+"""
+DATE_PATTERN = "([1-9]|[12][0-9]|30) (January|April|July|October) (19|20)[0-9]{2}"
+EMAIL = r"[A-Za-z0-9._%+-]+@[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)*\.[A-Za-z]{2,}"
+IPV4 = r"((25[0-5]|2[0-4]\d|1?\d?\d)\.){3}(25[0-5]|2[0-4]\d|1?\d?\d)"
+PERSON = r'\{\s*"name"\s*:\s*"[^"]+"\s*,\s*"age"\s*:\s*\d+\s*,\s*"city"\s*:\s*"[^"]+"\s*\}'
+STATUS = r'\{"status": ("success"|"error"), "data": \{.*\}, "code": [0-9]+\}'
+CARRIER = r'{"carrier": "[^"]+", "status": "[^"]+", "eta": "[^"]+"}'
+EMOJI = "(😀|😢|🎉|👩‍🚀|🇫🇷)( (😀|😢|🎉|👩‍🚀|🇫🇷)){0,5}"
+HANZI = "[一-龥]{2,12}[。！]"
+CHOICES = ["track", "refund", "address", "address change", "other"]
+
+
+@dataclass(frozen=True)
+class Kind:
+    name: str
+    task: str  # what the model is told, before the subject
+    most_tokens: int  # a fair limit
+    fields: Json  # of the request: the constraint
+    check: Callable[[Json], None]  # raises for an answer that is none, given the reply's message
+
+    def body(self, subject: str, temperature: float, seed: int) -> Json:
+        return {
+            "model": "default",
+            "messages": [{"role": "user", "content": f"{self.task} It is about {subject}."}],
+            "max_tokens": self.most_tokens,
+            "temperature": temperature,
+            "seed": seed,
+            **self.fields,
+        }
+
+
+def _matches(pattern: str, message: Json) -> None:
+    if re.fullmatch(pattern, message["content"]) is None:
+        raise ValueError("re does not match")
+
+
+def _validates(schema: Schema, message: Json) -> None:
+    jsonschema.validate(json.loads(message["content"]), schema, format_checker=jsonschema.FormatChecker())
+
+
+def _parses(message: Json) -> None:
+    lark.Lark(SUM_GRAMMAR).parse(message["content"])
+
+
+def _is_choice(message: Json) -> None:
+    if message["content"] not in CHOICES:
+        raise ValueError("no choice")
+
+
+def _calls(tools: dict[str, Schema], message: Json) -> None:
+    calls = message["tool_calls"]
+    if not calls:
+        raise ValueError("no call")
+    for call in calls:
+        jsonschema.validate(json.loads(call["function"]["arguments"]), tools[call["function"]["name"]])
+
+
+def _pattern(name: str, task: str, pattern: str, most_tokens: int) -> Kind:
+    return Kind(name, task, most_tokens, {"regex": pattern}, partial(_matches, pattern))
+
+
+def _schema(name: str, task: str, schema: Schema, most_tokens: int) -> Kind:
+    form = {"type": "json_schema", "json_schema": {"name": "answer", "schema": schema}}
+    return Kind(name, task, most_tokens, {"response_format": form}, partial(_validates, schema))
+
+
+_TOOLS = {"get_weather": schemas.WEATHER, "refund_order": schemas.REFUND}
+_TOOL_FIELDS = {
+    "tool_choice": "required",
+    "tools": [
+        {"type": "function", "function": {"name": name, "parameters": parameters, "strict": True}}
+        for name, parameters in _TOOLS.items()
+    ],
+}
+
+KINDS = (
+    _pattern("regex: name, age, city", "Describe a person in one short line of JSON.", PERSON, 300),
+    _pattern("regex: status, data, code", "Reply with a short JSON status.", STATUS, 400),
+    _pattern("regex: carrier", "Reply with a short tracking record.", CARRIER, 300),
+    _pattern("regex: e-mail", "Give one e-mail address, nothing else.", EMAIL, 100),
+    _pattern("regex: IPv4", "Give one IPv4 address.", IPV4, 40),
+    _pattern("regex: Chinese", "用中文回答，一句话。", HANZI, 60),
+    _pattern("regex: emoji", "Answer in emoji.", EMOJI, 60),
+    _schema("schema: 42 properties", "Fill in an order.", schemas.ORDER, 900),
+    _schema("schema: recursive $ref", "Draw a small tree of ideas as JSON.", schemas.TREE, 900),
+    _schema("schema: nested arrays", "Make up a table of numbers.", schemas.MATRIX, 300),
+    _schema("schema: Chinese", "用JSON描述一个人。", schemas.CHINESE, 120),
+    Kind("json_object", "Describe it as a small JSON object.", 600, {"response_format": {"type": "json_object"}},
+         partial(_validates, {"type": "object"})),
+    Kind("EBNF: Lark", "Write an arithmetic expression.", 300, {"ebnf": SUM_GRAMMAR}, _parses),
+    Kind("EBNF: GBNF", "Write a date.", 40, {"ebnf": DATE_GRAMMAR}, partial(_matches, DATE_PATTERN)),
+    Kind("choices", "Which of these is it: track, refund, address, address change or other?", 20,
+         {"choices": CHOICES}, _is_choice),
+    Kind("tools", "Use a tool.", 400, _TOOL_FIELDS, partial(_calls, _TOOLS)),
+)  # fmt: skip

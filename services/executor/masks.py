@@ -1,0 +1,115 @@
+"""Which tokens the constrained rows of a step may choose: filled while the model computes, applied to its logits.
+
+Knows the rows of a batch and the places of their requests in their grammars. Does not choose.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from services.executor.chunk import Chunk
+from services.executor.constraint.engine import GrammarFailed
+from shared import wire
+
+if TYPE_CHECKING:
+    from services.executor.constraint.cursor import Cursor
+    from services.executor.constraint.states import StateStore
+
+FIRST_ROWS = 16
+
+
+class Place(NamedTuple):
+    row: int  # among those that are sampled
+    cursor: Cursor
+    sampling: wire.Sampling
+    is_draft: bool  # then the cursor is a copy
+
+
+@dataclass(slots=True)
+class Masks:
+    """Of one step. The bits of a row that failed mean nothing."""
+
+    rows: Sequence[int]
+    bits: Tensor  # (constrained rows, vocab_size / 32) int32, on the CPU
+    failures: dict[int, GrammarFailed]  # by row
+    clock: Callable[[], float]
+    seconds: float = 0.0  # that applying them took
+
+    def apply(self, logits: Tensor) -> None:
+        """(rows, vocab_size) float32: minus infinity for what is not allowed, in place."""
+        from services.executor.constraint.apply import apply_masks
+
+        start = self.clock()
+        apply_masks(logits, self.rows, self.bits)
+        self.seconds += self.clock() - start
+
+
+class MaskFiller:
+    """Owns the bits, which are good until the next step."""
+
+    def __init__(
+        self, states: StateStore, vocab_size: int, eos_token_ids: Collection[int], clock: Callable[[], float]
+    ) -> None:
+        self._states = states
+        self._clock = clock
+        self._eos_token_ids = tuple(eos_token_ids)
+        self._bits = torch.empty((FIRST_ROWS, -(-vocab_size // 32)), dtype=torch.int32)
+
+    def fill(self, chunks: Iterable[Chunk]) -> Masks | None:
+        """None if no row has a constraint: then this costs nothing."""
+        places = list(_places(chunks))
+        if not places:
+            return None
+        bits = self._room(len(places))
+        faults = self._states.fill([place.cursor for place in places], bits.numpy())
+        for place, row_bits in zip(places, bits.numpy(), strict=True):
+            self._adapt(place, row_bits)
+            if place.is_draft:
+                place.cursor.leave()
+        failures = {place.row: fault for place, fault in zip(places, faults, strict=True) if fault is not None}
+        return Masks([place.row for place in places], bits, failures, self._clock)
+
+    def _room(self, rows: int) -> Tensor:
+        if rows > len(self._bits):
+            self._bits = torch.empty((2 * rows, self._bits.shape[1]), dtype=torch.int32)
+        return self._bits[:rows]
+
+    def _adapt(self, place: Place, bits: np.ndarray) -> None:
+        """A token that stops the request may come exactly where its output is complete."""
+        for token_id in place.sampling.stop_token_ids:
+            _set(bits, token_id, place.cursor.is_accepting)
+        if place.sampling.ignore_eos:
+            for token_id in self._eos_token_ids:
+                _set(bits, token_id, False)
+
+
+def _places(chunks: Iterable[Chunk]) -> Iterator[Place]:
+    """Of the last own row of each constrained chunk, and of those of its drafts, as if they were right."""
+    row = 0
+    for chunk in chunks:
+        lane = chunk.lane
+        if not chunk.samples:
+            continue
+        if lane.cursor is not None:
+            yield Place(row, lane.cursor, lane.sampling, False)
+            cursor = lane.cursor
+            for number, token_id in enumerate(chunk.drafts.tolist(), 1):
+                cursor = cursor.copy()
+                cursor.advance(token_id)
+                yield Place(row + number, cursor, lane.sampling, True)
+        row += 1 + len(chunk.drafts)
+
+
+def _set(bits: np.ndarray, token_id: int, is_allowed: bool) -> None:
+    word, bit = divmod(token_id, 32)
+    unsigned = bits.view(np.uint32)
+    if is_allowed:
+        unsigned[word] |= np.uint32(1 << bit)
+    else:
+        unsigned[word] &= np.uint32(~(1 << bit) & 0xFFFFFFFF)

@@ -14,23 +14,25 @@ from services.gateway.limits import Keyring, Limits
 from services.gateway.metrics import Metrics
 from services.gateway.middleware import accounting, add_request_id, authentication
 from services.gateway.operation_routes import OperationRoutes
-from shared.config import GatewayConfig
+from shared.config import Config
 from shared.model_card import ModelCard
+from shared.tool_format import tool_format
 
 
 def new_request_id() -> str:
     return secrets.token_hex(16)
 
 
-def make_app(dispatcher: Dispatcher, config: GatewayConfig, card: ModelCard, keys: Keyring) -> web.Application:
+def make_app(dispatcher: Dispatcher, settings: Config, card: ModelCard, keys: Keyring) -> web.Application:
+    config = settings.gateway
     metrics = Metrics(sglang_model=card.model_id if config.sglang_metrics else None)
-    limits = Limits.of(config, card)
+    limits = Limits.of(settings, card)
     app = web.Application(
         client_max_size=config.max_body_bytes,
         middlewares=[accounting(new_request_id, metrics), authentication(keys)],
     )
     app.on_response_prepare.append(add_request_id)
-    GenerationRoutes(dispatcher, limits).add_to(app.router)
+    GenerationRoutes(dispatcher, limits, tool_format(card.chat_template)).add_to(app.router)
     CacheRoutes(dispatcher, shows_text=config.show_cached_text).add_to(app.router)
     operations = OperationRoutes(dispatcher, card, limits, metrics, int(time.time()))
     operations.add_to(app.router, enable_metrics=config.enable_metrics)

@@ -6,7 +6,7 @@ Knows no API, no transport and no clock: every API converts into and out of thes
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 
@@ -21,6 +21,9 @@ class GenerateRequest(msgspec.Struct, frozen=True, kw_only=True):
     prompt: str | None = None
     messages: tuple[wire.ChatMessage, ...] | None = None
     prompt_token_ids: tuple[int, ...] | None = None
+    tools: tuple[dict[str, Any], ...] | None = None  # as the model's template shows them, with messages
+    template_options: dict[str, Any] = {}  # with messages: see wire.Encode
+    constraint: wire.Constraint | None = None
     max_new_tokens: int | None = None  # None: the room that the context leaves
     namespace: str = ""
     priority: int = 0

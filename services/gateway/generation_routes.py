@@ -25,15 +25,17 @@ from services.gateway.schemas.completions import read_completion
 from services.gateway.schemas.native import read_native
 from services.gateway.sse import EventStream, json_response
 from services.gateway.stream import Stream
-from shared import logging
+from shared import logging, wire
+from shared.tool_format import ToolFormat
 
 Read = Callable[[bytes, Terms], Call]
 
 
 class GenerationRoutes:
-    def __init__(self, dispatcher: Dispatcher, limits: Limits) -> None:
+    def __init__(self, dispatcher: Dispatcher, limits: Limits, tool_format: ToolFormat) -> None:
         self._dispatcher = dispatcher
         self._limits = limits
+        self._tool_format = tool_format
 
     def add_to(self, router: web.UrlDispatcher) -> None:
         router.add_post("/generate", self.generate)
@@ -51,33 +53,32 @@ class GenerationRoutes:
 
     async def _serve(self, request: web.Request, read: Read) -> web.StreamResponse:
         record = request[RECORD]
-        terms = Terms(self._limits, request[CALLER].tenant, secrets.randbits(63))
+        terms = Terms(self._limits, self._tool_format, request[CALLER].tenant, secrets.randbits(63))
         call = read(await request.read(), terms)
         record.wants_stream = call.stream
+        record.constraint = call.request.constraint.kind if call.request.constraint is not None else None
         stream = record.stream = self._dispatcher.open(record.request_id, call.request)
         head = ReplyHead(record.request_id, self._limits.model_id, int(time.time()), record.elapsed_s)
         try:
             if call.stream:
-                return await _send_events(request, stream, call.reply(head))
-            return await _send_whole(record, stream, call.reply(head))
-        except ApiError as error:
-            raise _in_words_of(call, error) from None
+                return await _send_events(request, stream, call, call.reply(head))
+            return await _send_whole(record, stream, call, call.reply(head))
         finally:
             stream.close()
 
 
-async def _send_whole(record: RequestRecord, stream: Stream, reply: Reply) -> web.Response:
+async def _send_whole(record: RequestRecord, stream: Stream, call: Call, reply: Reply) -> web.Response:
     deltas = []
     async for delta in stream:
         record.output(delta)
         deltas.append(delta)
     assert stream.ending is not None
     if stream.ending.error is not None:
-        raise ApiError(stream.ending.error)
+        raise _in_words_of(call, stream.ending.error)
     return json_response(reply.whole(merge(deltas), stream.ending))
 
 
-async def _send_events(request: web.Request, stream: Stream, reply: Reply) -> web.StreamResponse:
+async def _send_events(request: web.Request, stream: Stream, call: Call, reply: Reply) -> web.StreamResponse:
     events = EventStream(request)
     try:
         async for delta in stream:
@@ -85,7 +86,7 @@ async def _send_events(request: web.Request, stream: Stream, reply: Reply) -> we
             await events.send(reply.events(delta))
         assert stream.ending is not None
         if stream.ending.error is not None:
-            raise ApiError(stream.ending.error)
+            raise _in_words_of(call, stream.ending.error)
         await events.send(reply.closing(stream.ending))
         return await events.done()
     except ApiError as error:
@@ -101,7 +102,11 @@ async def _send_events(request: web.Request, stream: Stream, reply: Reply) -> we
         return await events.fail(INTERNAL)
 
 
-def _in_words_of(call: Call, error: ApiError) -> ApiError:
-    if error.error.param != "prompt":
-        return error
-    return ApiError(msgspec.structs.replace(error.error, param=call.prompt_param))
+def _in_words_of(call: Call, error: wire.Error) -> ApiError:
+    """Later stages say "prompt" and "constraint", and each client has names of its own."""
+    if error.param is None:
+        return ApiError(error)
+    param, message = call.name_of(error.param), error.message
+    if error.param.partition(".")[0] == "constraint":
+        message = f"{param}: {message}"
+    return ApiError(msgspec.structs.replace(error, param=param, message=message))

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import msgspec
 
-from shared.config import ConfigError, GatewayConfig
+from shared.config import Config, ConfigError, ConstraintsConfig, GatewayConfig
 from shared.model_card import ModelCard
 
 
@@ -25,16 +25,18 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     max_stop_strings: int
     max_top_logprobs: int
     max_logit_bias: int
+    constraints: ConstraintsConfig
 
     @classmethod
-    def of(cls, config: GatewayConfig, card: ModelCard) -> Limits:
+    def of(cls, config: Config, card: ModelCard) -> Limits:
         return cls(
             model_id=card.model_id,
             max_model_len=card.max_model_len,
             vocab_size=card.vocab_size,
-            max_stop_strings=config.max_stop_strings,
-            max_top_logprobs=config.max_top_logprobs,
-            max_logit_bias=config.max_logit_bias,
+            max_stop_strings=config.gateway.max_stop_strings,
+            max_top_logprobs=config.gateway.max_top_logprobs,
+            max_logit_bias=config.gateway.max_logit_bias,
+            constraints=config.constraints,
         )
 
 

@@ -81,13 +81,16 @@ class OpenRequest:
             request.text,
             prompt=request.prompt,
             messages=request.messages,
+            tools=request.tools,
             prompt_token_ids=request.prompt_token_ids,
             resume_token_ids=tuple(self.token_ids),
             text_offset=self.text_length,
             max_new_tokens=request.max_new_tokens,
+            constraint=request.constraint,
             namespace=request.namespace,
             priority=request.priority,
             deadline_s=self.deadline_s,
+            template_options=request.template_options,
         )
 
     def submit(self, gateway: str) -> wire.Submit:
@@ -104,6 +107,7 @@ class OpenRequest:
             self.max_new_tokens,
             resume_token_ids=tuple(self.token_ids),
             text_offset=self.text_length,
+            constraint=self.request.constraint,
             namespace=self.request.namespace,
             priority=self.request.priority,
             deadline_s=self.deadline_s,

@@ -24,6 +24,7 @@ class RequestRecord:
     metrics: Metrics
     tenant: str = ""
     wants_stream: bool = False
+    constraint: str | None = None  # its kind
     stream: Stream | None = None  # of a generation, once it is open
     started_s: float = field(default_factory=time.monotonic)
     ttft_s: float | None = None
@@ -75,6 +76,7 @@ class RequestRecord:
         self.metrics.generated(ending.usage, self.elapsed_s())
         return {
             "finish_reason": ending.finish_reason,
+            "constraint": self.constraint,
             "error": ending.error.code if ending.error is not None else None,
             "prompt_tokens": ending.usage.prompt_tokens,
             "cached_tokens": ending.usage.cached_tokens,

@@ -30,7 +30,7 @@ class Gateway:
         keys = Keyring.of(self._config)
         self._dispatcher = Dispatcher(self._context)
         self._runner = web.AppRunner(
-            make_app(self._dispatcher, self._config, card, keys),
+            make_app(self._dispatcher, self._context.config, card, keys),
             handler_cancellation=True,  # a client that goes away cancels its handler, which frees the work
             access_log=None,
             shutdown_timeout=LAST_WRITES_S,

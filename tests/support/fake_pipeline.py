@@ -262,6 +262,7 @@ def _submit_of(encode, gateway):
         *(encode.sampling, encode.text, encode.max_new_tokens or 1000),
         resume_token_ids=encode.resume_token_ids,
         text_offset=encode.text_offset,
+        constraint=encode.constraint,
         namespace=encode.namespace,
         priority=encode.priority,
         deadline_s=encode.deadline_s,

@@ -2,6 +2,8 @@
 
 from services.gateway.limits import Limits
 from services.gateway.schemas.call import Terms
+from shared.config import ConstraintsConfig
+from shared.tool_format import HERMES
 
 LIMITS = Limits(
     model_id="tiny",
@@ -10,5 +12,6 @@ LIMITS = Limits(
     max_stop_strings=4,
     max_top_logprobs=20,
     max_logit_bias=10,
+    constraints=ConstraintsConfig(),
 )
-TERMS = Terms(LIMITS, tenant="tenant", fresh_seed=42)
+TERMS = Terms(LIMITS, HERMES, tenant="tenant", fresh_seed=42)

@@ -10,11 +10,13 @@ from services.gateway.generation import GenerateRequest
 from services.gateway.limits import Limits
 from services.gateway.replies.completions import CompletionReply
 from services.gateway.schemas.call import Call, Terms
+from services.gateway.schemas.constraint import OTHER_NAMES
 from services.gateway.schemas.decode import FieldRules, convert, decode_object
 from services.gateway.schemas.openai import (
     IGNORED,
     UNSUPPORTED,
     OpenAIFields,
+    asked_constraint,
     check_model,
     stream_options,
 )
@@ -29,7 +31,7 @@ from shared.namespaces import namespace
 
 DEFAULT_MAX_TOKENS = 16  # OpenAI's
 
-BODY_RULES = FieldRules(IGNORED, UNSUPPORTED | {"suffix": ("",)})
+BODY_RULES = FieldRules(IGNORED, UNSUPPORTED | {"suffix": ("",)}, OTHER_NAMES)
 
 
 class CompletionFields(OpenAIFields, frozen=True, kw_only=True):
@@ -44,6 +46,7 @@ def read_completion(body: bytes, terms: Terms) -> Call:
     options = stream_options(fields)
     prompt = _prompt(fields.prompt, terms.limits)
     top_logprobs = check_top_logprobs(fields.logprobs or 0, "logprobs", terms.limits)
+    asked = asked_constraint(fields, terms.limits)
     request = GenerateRequest(
         prompt=prompt if isinstance(prompt, str) else None,
         prompt_token_ids=prompt if isinstance(prompt, tuple) else None,
@@ -57,12 +60,13 @@ def read_completion(body: bytes, terms: Terms) -> Call:
         ),
         text=to_text_options(fields, terms.limits, include_stop=fields.include_stop_str_in_output),
         max_new_tokens=fields.max_tokens or DEFAULT_MAX_TOKENS,
+        constraint=asked.constraint,
         namespace=namespace(terms.tenant, fields.extra_key, fields.cache_salt),
         priority=fields.priority,
     )
     check_range(fields.min_tokens, request.max_new_tokens, "min_tokens")
     reply = partial(CompletionReply, options=options, has_logprobs=fields.logprobs is not None)
-    return Call(request, fields.stream, reply, "prompt")
+    return Call(request, fields.stream, reply, {"prompt": "prompt", **asked.names})
 
 
 def _prompt(prompt: str | list[Any], limits: Limits) -> str | tuple[int, ...]:

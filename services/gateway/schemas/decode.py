@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, TypeVar
 
 import msgspec
@@ -17,6 +17,7 @@ from services.gateway.errors import InvalidRequest
 T = TypeVar("T", bound=msgspec.Struct)
 
 LONGEST_NAME = 64  # of an unknown field: what is longer is cut before it is compared and echoed
+MAX_NESTING = 256  # of JSON that is handed on as it is
 LONGEST_PROBLEM = 256  # msgspec's words may quote the value
 
 _MISSING = re.compile(r"Object missing required field `(?P<name>.*)`")
@@ -27,6 +28,7 @@ class FieldRules(msgspec.Struct, frozen=True):
 
     ignored: frozenset[str] = frozenset()  # harmless, whatever they say
     unsupported: Mapping[str, tuple[Any, ...]] = {}  # refused, but for these values, which ask for nothing
+    instead: Mapping[str, str] = {}  # of these and of further unsupported ones: what to use
 
 
 NO_RULES = FieldRules()
@@ -67,15 +69,31 @@ def field_names(struct: type[msgspec.Struct]) -> frozenset[str]:
 def _check_foreign(name: str, value: Any, known: frozenset[str], rules: FieldRules) -> None:
     if name in rules.ignored:
         return
-    if name not in rules.unsupported:
+    if name not in rules.unsupported and name not in rules.instead:
         name, names = name[:LONGEST_NAME], known | rules.ignored | rules.unsupported.keys()
         near = difflib.get_close_matches(name, sorted(names), n=1, cutoff=0.0)
         raise InvalidRequest(f"unknown field; did you mean {near[0]!r}?", name, "unknown_parameter")
-    neutral = rules.unsupported[name]
+    neutral = rules.unsupported.get(name, ())
     if value is not None and not any(type(value) is type(item) and value == item for item in neutral):
         allowed = " or ".join(msgspec.json.encode(item).decode() for item in neutral)
         hint = f" (only {allowed})" if allowed else ""
+        hint += f"; use {rules.instead[name]}" if name in rules.instead else ""
         raise InvalidRequest(f"not supported{hint}", name, "unsupported_parameter")
+
+
+def check_nesting(value: Any, param: str) -> None:
+    """What is nested deeper could not be sent on."""
+    level = [value]
+    for _ in range(MAX_NESTING):
+        if not level:
+            return
+        level = [inner for outer in level for inner in _inside(outer)]
+    raise InvalidRequest(f"nested more than {MAX_NESTING} levels deep", param)
+
+
+def _inside(value: Any) -> Iterable[Any]:
+    found = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return (inner for inner in found if isinstance(inner, dict | list))
 
 
 def _located(message: str) -> InvalidRequest:

@@ -5,7 +5,7 @@ Sampling fields stand in `sampling_params` or at the top level, not in both.
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from functools import partial
 from typing import Annotated, Any
 
@@ -17,13 +17,13 @@ from services.gateway.generation import GenerateRequest
 from services.gateway.limits import Limits
 from services.gateway.replies.native import NativeOptions, NativeReply
 from services.gateway.schemas.call import Call, Terms
+from services.gateway.schemas.constraint import OTHER_NAMES, ConstraintFields, asked_by_fields
 from services.gateway.schemas.decode import FieldRules, convert, decode_object, field_names
 from services.gateway.schemas.openai import ANY_MODEL, check_model
 from services.gateway.schemas.sampling import (
     CacheKey,
     PositiveTokenCount,
     Priority,
-    SamplingFields,
     TokenCount,
     check_prompt_ids,
     check_range,
@@ -37,20 +37,16 @@ DEFAULT_MAX_NEW_TOKENS = 128
 
 SAMPLING_RULES = FieldRules(
     unsupported={
-        "choices": (),
         "custom_params": (),
-        "ebnf": (),
-        "json_schema": (),
         "n": (1,),
-        "regex": (),
         "spaces_between_special_tokens": (True,),
         "stop_regex": ([],),
-        "structural_tag": (),
-    }
+    },
+    instead=OTHER_NAMES,
 )
 
 
-class NativeSampling(SamplingFields, frozen=True, kw_only=True):
+class NativeSampling(ConstraintFields, frozen=True, kw_only=True):
     temperature: Annotated[float, Meta(ge=0, le=100)] = 1.0
     max_new_tokens: PositiveTokenCount = DEFAULT_MAX_NEW_TOKENS
     min_new_tokens: TokenCount = 0
@@ -100,9 +96,10 @@ def read_native(body: bytes, terms: Terms) -> Call:
     prompt_param = _prompt_param(fields)
     prompt = _prompt(fields, terms.limits)
     top_logprobs = check_top_logprobs(fields.top_logprobs_num, "top_logprobs_num", terms.limits)
-    with place:
+    with within(place) if place else nullcontext():
         sampling = convert(raw_sampling, NativeSampling, SAMPLING_RULES)
         check_range(sampling.min_new_tokens, sampling.max_new_tokens, "min_new_tokens")
+        asked = asked_by_fields(sampling, terms.limits.constraints, place)
         request = GenerateRequest(
             prompt=prompt if isinstance(prompt, str) else None,
             prompt_token_ids=prompt if isinstance(prompt, tuple) else None,
@@ -116,23 +113,25 @@ def read_native(body: bytes, terms: Terms) -> Call:
             ),
             text=to_text_options(sampling, terms.limits, include_stop=sampling.no_stop_trim),
             max_new_tokens=sampling.max_new_tokens,
+            constraint=asked.constraint,
             namespace=namespace(terms.tenant, fields.extra_key, fields.cache_salt),
             priority=fields.priority,
         )
     options = NativeOptions(fields.rid, fields.return_logprob, top_logprobs > 0, fields.return_text_in_logprobs)
-    return Call(request, fields.stream, partial(NativeReply, options=options), prompt_param)
+    names = {"prompt": prompt_param, **asked.names}
+    return Call(request, fields.stream, partial(NativeReply, options=options), names)
 
 
-def _take_sampling(raw: dict[str, Any]) -> tuple[AbstractContextManager[None], Any]:
-    """The raw sampling fields, out of `raw`, and the context in which errors in them name their place."""
+def _take_sampling(raw: dict[str, Any]) -> tuple[str, Any]:
+    """The raw sampling fields, out of `raw`, and their place: empty for the top level."""
     nested = raw.pop("sampling_params", None)
-    names = field_names(NativeSampling) | SAMPLING_RULES.unsupported.keys()
+    names = field_names(NativeSampling) | SAMPLING_RULES.unsupported.keys() | SAMPLING_RULES.instead.keys()
     top_level = {name: raw.pop(name) for name in sorted(raw.keys() & names)}
     if nested is None:
-        return nullcontext(), top_level
+        return "", top_level
     if top_level:
         raise InvalidRequest("stands beside sampling_params, where it belongs", next(iter(top_level)))
-    return within("sampling_params"), nested
+    return "sampling_params", nested
 
 
 def _prompt_param(fields: NativeFields) -> str:

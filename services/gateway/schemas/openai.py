@@ -7,8 +7,10 @@ from typing import Any
 from services.gateway.errors import ApiError, InvalidRequest, within
 from services.gateway.limits import Limits
 from services.gateway.replies.openai import StreamOptions
+from services.gateway.schemas.constraint import Asked, ConstraintFields, asked_by_fields, only
 from services.gateway.schemas.decode import convert
-from services.gateway.schemas.sampling import CacheKey, PositiveTokenCount, Priority, SamplingFields, TokenCount
+from services.gateway.schemas.response_format import asked_by_format
+from services.gateway.schemas.sampling import CacheKey, PositiveTokenCount, Priority, TokenCount
 from shared import wire
 
 ANY_MODEL = "default"
@@ -27,20 +29,16 @@ IGNORED = frozenset(
 )
 UNSUPPORTED: dict[str, tuple[Any, ...]] = {
     "best_of": (1,),
-    "ebnf": (),
     "echo": (False,),
-    "json_schema": (),
     "n": (1,),
-    "regex": (),
-    "response_format": ({"type": "text"},),
-    "structural_tag": (),
 }
 
 
-class OpenAIFields(SamplingFields, frozen=True, kw_only=True):
+class OpenAIFields(ConstraintFields, frozen=True, kw_only=True):
     model: str = ANY_MODEL
     max_tokens: PositiveTokenCount | None = None
     min_tokens: TokenCount = 0
+    response_format: dict[str, Any] | None = None
     stream: bool = False
     stream_options: dict[str, Any] | None = None
     include_stop_str_in_output: bool = False
@@ -56,6 +54,12 @@ def stream_options(fields: OpenAIFields) -> StreamOptions:
         raise InvalidRequest("only allowed when stream is true", "stream_options")
     with within("stream_options"):
         return convert(fields.stream_options, StreamOptions)
+
+
+def asked_constraint(fields: OpenAIFields, limits: Limits) -> Asked:
+    """By `response_format`, or by a field of our own."""
+    caps = limits.constraints
+    return only(asked_by_format(fields.response_format, fields, caps), asked_by_fields(fields, caps))
 
 
 def check_model(name: str, limits: Limits) -> None:

@@ -145,6 +145,73 @@ async def test_an_error_before_the_first_output_keeps_its_status(served):
     assert reply["error"]["param"] == "messages"
 
 
+CITY = {"type": "object", "properties": {"city": {"type": "hiccup"}}}
+TOOLS = [
+    {"type": "function", "function": {"name": "f"}},
+    {"type": "function", "function": {"name": "g", "parameters": CITY}},
+]
+
+
+@pytest.mark.parametrize("stream", [True, False])
+@pytest.mark.parametrize(
+    ("path", "body", "place", "param"),
+    [
+        ("/generate", {"text": "x", "regex": "[a-z"}, "", "regex"),
+        ("/generate", {"text": "x", "sampling_params": {"ebnf": "a"}}, "", "sampling_params.ebnf"),
+        ("/v1/completions", {"prompt": "x", "json_schema": CITY}, ".properties.city", "json_schema.properties.city"),
+        (
+            "/v1/chat/completions",
+            {**CHAT, "response_format": {"type": "json_schema", "json_schema": {"name": "b", "schema": CITY}}},
+            ".properties.city.type",
+            "response_format.json_schema.schema.properties.city.type",
+        ),
+        (
+            "/v1/chat/completions",
+            {**CHAT, "tools": TOOLS},
+            ".structures.1.schema.properties.city.type",
+            "tools.1.function.parameters.properties.city.type",
+        ),
+        ("/v1/chat/completions", {**CHAT, "tools": TOOLS}, "", "tools"),
+    ],
+)
+async def test_a_constraint_that_cannot_be_is_named_as_the_client_names_it(served, path, body, place, param, stream):
+    served.pipeline.reject_error = wire.Error("this cannot be", "invalid_constraint", f"constraint{place}")
+    status, reply, _ = await served.post(path, {**body, "stream": stream})
+    assert (status, reply["error"]["param"], reply["error"]["code"]) == (400, param, "invalid_constraint")
+    assert reply["error"]["message"] == f"{param}: this cannot be"
+    served.pipeline.reject_error = None
+    assert (await served.post(path, body))[0] == 200  # the server is none the worse for it
+
+
+async def test_a_failure_within_a_stream_is_named_so_too(served):
+    served.pipeline.finish_error = wire.Error("nothing can follow", "constraint_failed", "constraint", 500)
+    events, _ = await served.events("/v1/completions", {"prompt": "x", "regex": "a"})
+    assert events[-1]["error"]["param"] == "regex"
+
+
+async def test_an_unknown_format_is_a_bad_request(served):
+    status, reply, _ = await served.post("/v1/chat/completions", {**CHAT, "response_format": {"type": "sound"}})
+    assert (status, reply["error"]["param"]) == (400, "response_format")
+
+
+async def test_what_constrains_a_request_travels_with_every_attempt(served):
+    served.pipeline.auto = False
+    body = {**CHAT, "tools": TOOLS, "tool_choice": "required", "chat_template_kwargs": {"a": 1}}
+    asking = asyncio.create_task(served.post("/v1/chat/completions", body))
+    await served.until(lambda: served.pipeline.runs)
+    served.pipeline.emit(1)
+    served.pipeline.kill_scheduler()
+    served.pipeline.start_scheduler("hub-2")
+    await served.until(lambda: len(served.pipeline.submits) == 2)
+    served.pipeline.emit()
+    await asking
+    (encode,) = served.pipeline.encodes
+    assert [tool["function"]["name"] for tool in encode.tools] == ["f", "g"]
+    assert encode.template_options == {"chat_template_kwargs": {"a": 1}}
+    assert encode.constraint.kind == "structural_tag"
+    assert [submit.constraint for submit in served.pipeline.submits] == [encode.constraint] * 2
+
+
 # --- clients that leave ----------------------------------------------------------------------------------------------
 
 

@@ -25,7 +25,12 @@ from services.gateway.generation import Delta, Ending, GenerateRequest, Usage
 from services.gateway.journal import Journal
 from shared import wire
 
-REQUEST = GenerateRequest(sampling=wire.Sampling(seed=7), text=wire.TextOptions(stop=("END",)), prompt="hello")
+REQUEST = GenerateRequest(
+    sampling=wire.Sampling(seed=7),
+    text=wire.TextOptions(stop=("END",)),
+    prompt="hello",
+    constraint=wire.Constraint("regex", "[a-c]+"),
+)
 PROMPT = (1, 2, 3)
 COUNTS = wire.Counts(3, 2)
 BAD = wire.Error("too long", "context_length_exceeded", "prompt")
@@ -99,7 +104,12 @@ def test_a_request_is_encoded_streamed_and_ended():
     assert bench.open() == [
         ToTokenizer(
             "t1",
-            wire.Encode("r", 1, REQUEST.sampling, REQUEST.text, prompt="hello", deadline_s=5000.0),
+            wire.Encode(
+                *("r", 1, REQUEST.sampling, REQUEST.text),
+                prompt="hello",
+                constraint=REQUEST.constraint,
+                deadline_s=5000.0,
+            ),
         )
     ]
     assert bench.tell(EncodedBy("t1", wire.Encoded("r", 1))) == []
@@ -201,6 +211,7 @@ def test_a_lost_attempt_is_submitted_again_with_all_that_is_known():
                 *("r", 2, "gw", PROMPT, REQUEST.sampling, REQUEST.text, 50),
                 resume_token_ids=(0, 1),
                 text_offset=2,
+                constraint=REQUEST.constraint,
                 deadline_s=5000.0,
             ),
         ),

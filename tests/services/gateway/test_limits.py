@@ -1,7 +1,7 @@
 import pytest
 
 from services.gateway.limits import Caller, Keyring, Limits
-from shared.config import ConfigError, GatewayConfig
+from shared.config import Config, ConfigError, GatewayConfig
 from shared.namespaces import namespace
 from tests.support.gateway_terms import LIMITS
 
@@ -68,4 +68,4 @@ def test_namespaces_are_a_tenants_own():
 
 
 def test_limits_come_from_the_configuration_and_the_card(tiny_card):
-    assert Limits.of(GatewayConfig(max_stop_strings=4, max_logit_bias=10), tiny_card) == LIMITS
+    assert Limits.of(Config(gateway=GatewayConfig(max_stop_strings=4, max_logit_bias=10)), tiny_card) == LIMITS

@@ -1,6 +1,9 @@
 """OpenAI's official client against the gateway: what it parses and which exceptions it raises."""
 
+import json
+
 import openai
+import pydantic
 import pytest
 
 from shared import wire
@@ -86,12 +89,64 @@ async def test_what_the_client_sends_beyond_openais_fields(client, served):
     assert (encode.sampling.top_k, encode.sampling.min_p, encode.sampling.seed) == (5, 0.1, 3)
 
 
+class Book(pydantic.BaseModel):
+    title: str
+    year: int
+
+
+WEATHER = {
+    "type": "function",
+    "function": {"name": "get_weather", "parameters": {"type": "object", "properties": {"city": {"type": "string"}}}},
+}
+
+
+async def test_a_pydantic_model_as_the_format(client, served):
+    served.pipeline.pieces = ('{"title": "Moby', '-Dick", "year"', ": 1851}")
+    reply = await client.chat.completions.parse(model="tiny", messages=HELLO, response_format=Book)
+    assert reply.choices[0].message.parsed == Book(title="Moby-Dick", year=1851)
+    (encode,) = served.pipeline.encodes
+    assert (encode.constraint.kind, encode.constraint.strict) == ("json_schema", True)
+    assert list(json.loads(encode.constraint.source)["properties"]) == ["title", "year"]
+
+
+async def test_tools_of_a_pydantic_model(client, served):
+    tools = [openai.pydantic_function_tool(Book)]
+    await client.chat.completions.create(model="tiny", messages=HELLO, tools=tools, tool_choice="required")
+    (encode,) = served.pipeline.encodes
+    assert encode.tools[0]["function"]["name"] == "Book"
+    assert encode.constraint.strict
+
+
+async def test_a_conversation_with_a_call_and_its_answer(client, served):
+    served.pipeline.pieces = ('<tool_call>\n{"name": "get_weather", "arguments": {"city"', ': "Paris"}}\n</tool_call>')
+    named = {"type": "function", "function": {"name": "get_weather"}}
+    asked = {"model": "tiny", "tools": [WEATHER]}
+    message = (await client.chat.completions.create(messages=HELLO, tool_choice=named, **asked)).choices[0].message
+    (call,) = message.tool_calls
+    assert json.loads(call.function.arguments) == {"city": "Paris"}
+    answer = {"role": "tool", "tool_call_id": call.id, "content": "sunny"}
+    await client.chat.completions.create(messages=[*HELLO, message, answer], tool_choice="none", **asked)
+    _, encode = served.pipeline.encodes
+    assert encode.messages[1].extra["tool_calls"][0]["function"]["arguments"] == {"city": "Paris"}
+    assert encode.messages[2] == wire.ChatMessage("tool", "sunny", {"tool_call_id": call.id})
+    assert (encode.tools, encode.constraint) == (None, None)
+
+
+async def test_constraints_of_our_own(client, served):
+    await client.chat.completions.create(model="tiny", messages=HELLO, extra_body={"regex": "[a-z]+"})
+    await client.completions.create(model="tiny", prompt="x", extra_body={"choices": ["a", "b"]})
+    kinds = [encode.constraint.kind for encode in served.pipeline.encodes]
+    assert kinds == ["regex", "choices"]
+
+
 @pytest.mark.parametrize(
     ("arguments", "exception", "param"),
     [
         ({"model": "tiny", "temperature": 5}, openai.BadRequestError, "temperature"),
         ({"model": "other"}, openai.NotFoundError, "model"),
-        ({"model": "tiny", "tools": [{"type": "function"}]}, openai.BadRequestError, "tools"),
+        ({"model": "tiny", "response_format": {"type": "sound"}}, openai.BadRequestError, "response_format"),
+        ({"model": "tiny", "functions": [{"name": "f"}]}, openai.BadRequestError, "functions"),
+        ({"model": "tiny", "tools": [{"type": "function"}]}, openai.BadRequestError, "tools.0.function"),
     ],
 )
 async def test_refusals_are_its_own_exceptions(client, arguments, exception, param):

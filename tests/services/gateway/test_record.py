@@ -39,6 +39,7 @@ async def test_a_request_has_one_line(lines):
         "outcome": "ok",
         "stream": False,
         "finish_reason": "stop",
+        "constraint": None,
         "error": None,
         "prompt_tokens": 4,
         "cached_tokens": reply["meta_info"]["cached_tokens"],
@@ -47,6 +48,14 @@ async def test_a_request_has_one_line(lines):
         "tokenizer": "tokenizer-1",
         "executor": "executor-1",
     }
+
+
+async def test_the_kind_of_a_constraint_is_in_it_and_the_constraint_is_not(lines):
+    served, requests = lines
+    await served.post("/v1/completions", {"prompt": "x", "regex": "secret"})
+    (line,) = requests()
+    assert (line["constraint"], line["finish_reason"]) == ("regex", "stop")
+    assert "secret" not in str(line)
 
 
 async def test_a_refused_request_has_one_too(lines):

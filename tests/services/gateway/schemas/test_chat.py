@@ -19,74 +19,11 @@ def refusal(**fields):
     return caught.value.error
 
 
-def test_messages_become_the_wires():
-    messages = [
-        {"role": "developer", "content": "Be brief."},
-        {"role": "user", "content": [{"type": "text", "text": "What is"}, {"type": "text", "text": "the best book"}]},
-        {"role": "assistant", "content": "Moby-Dick", "refusal": None, "tool_calls": None, "annotations": []},
-        {"role": "user", "content": "", "name": "Ishmael"},
-    ]
-    assert read(messages=messages).request.messages == (
-        wire.ChatMessage("system", "Be brief."),
-        wire.ChatMessage("user", "What is\nthe best book"),
-        wire.ChatMessage("assistant", "Moby-Dick"),
-        wire.ChatMessage("user", "", {"name": "Ishmael"}),
-    )
-
-
-@pytest.mark.parametrize(
-    ("messages", "param"),
-    [
-        (None, "messages"),
-        ("string", "messages"),
-        ([], "messages"),
-        ([123], "messages.0"),
-        ([HELLO, None], "messages.1"),
-        ([{}], "messages.0.role"),
-        ([{"role": 123, "content": "x"}], "messages.0.role"),
-        ([{"role": "wizard", "content": "x"}], "messages.0.role"),
-        ([HELLO, {"role": "user"}], "messages.1.content"),
-        ([HELLO, {"role": "user", "content": None}], "messages.1.content"),
-        ([HELLO, {"role": "user", "content": 5}], "messages.1.content"),
-        ([HELLO, {"role": "user", "content": "x", "contnet": "y"}], "messages.1.contnet"),
-        ([{"role": "user", "content": ["x"]}], "messages.0.content.0"),
-        ([{"role": "user", "content": [{"type": "text"}]}], "messages.0.content.0.text"),
-        ([{"role": "user", "content": [{"type": "text", "text": 1}]}], "messages.0.content.0.text"),
-        (
-            [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "file:///etc/passwd"}}]}],
-            "messages.0.content.0.type",
-        ),
-        ([{"role": "tool", "content": "x", "tool_call_id": "c"}], "messages.0.tool_call_id"),
-        ([{"role": "assistant", "content": "", "tool_calls": [{}]}], "messages.0.tool_calls"),
-    ],
-)
-def test_bad_messages_are_refused_by_place(messages, param):
-    error = refusal(messages=messages)
-    assert (error.status, error.param) == (400, param)
-
-
-PART = {"type": "text", "text": ""}
-MOST = TERMS.limits.max_model_len
-
-
-@pytest.mark.parametrize(
-    "messages",
-    [
-        [HELLO] * (MOST + 1),
-        [None] * (MOST + 1),  # refused before any one of them is looked at
-        [{"role": "user", "content": [PART] * (MOST + 1)}],
-        [{"role": "user", "content": [PART] * (MOST // 2)}] * 3,
-    ],
-)
-def test_more_messages_and_parts_than_tokens_are_refused_unread(messages):
-    error = refusal(messages=messages)
-    assert (error.status, error.code, error.param) == (400, "context_length_exceeded", "messages")
-    assert str(MOST) in error.message
-
-
-def test_as_many_messages_and_parts_as_tokens_are_for_the_tokenizer_to_judge():
-    assert len(read(messages=[HELLO] * MOST).request.messages) == MOST
-    assert read(messages=[{"role": "user", "content": [PART] * MOST}]).request.messages
+def nested(levels):
+    value = {}
+    for _ in range(levels):
+        value = {"a": value}
+    return value
 
 
 @pytest.mark.parametrize(
@@ -94,9 +31,10 @@ def test_as_many_messages_and_parts_as_tokens_are_for_the_tokenizer_to_judge():
     [
         {"user": "u", "metadata": {"a": "b"}, "store": True, "service_tier": "auto", "prompt_cache_key": "k"},
         {"parallel_tool_calls": True, "safety_identifier": "s"},
+        {"chat_template_kwargs": None, "add_generation_prompt": None},
         {"n": 1, "tools": [], "tool_choice": "none", "response_format": {"type": "text"}, "modalities": ["text"]},
         {"tools": None, "response_format": None, "functions": None, "reasoning_effort": None},
-        {"chat_template_kwargs": {}, "continue_final_message": False, "add_generation_prompt": True},
+        {"chat_template_kwargs": {}, "continue_final_message": False, "tool_choice": "auto"},
     ],
 )
 def test_harmless_fields_change_nothing(fields):
@@ -106,14 +44,7 @@ def test_harmless_fields_change_nothing(fields):
 @pytest.mark.parametrize(
     "fields",
     [
-        {"tools": [{"type": "function", "function": {"name": "f"}}]},
-        {"tool_choice": "required"},
-        {"response_format": {"type": "json_object"}},
-        {"response_format": {"type": "sound"}},
-        {"response_format": {"type": "json_schema", "json_schema": {"name": "b", "schema": {}}}},
         {"chat_template": "{% for i in range(10**9) %}x{% endfor %}"},
-        {"chat_template_kwargs": {"enable_thinking": False}},
-        {"continue_final_message": True},
         {"best_of": 2},
         {"reasoning_effort": "high"},
     ],
@@ -121,6 +52,58 @@ def test_harmless_fields_change_nothing(fields):
 def test_what_would_change_the_output_and_is_not_there_is_refused(fields):
     error = refusal(**fields)
     assert (error.status, error.param, error.code) == (400, next(iter(fields)), "unsupported_parameter")
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [("functions", "tools"), ("function_call", "tool_choice"), ("guided_json", "json_schema")],
+)
+def test_an_older_or_another_name_is_refused_with_a_hint(name, hint):
+    error = refusal(**{name: {"name": "f"}})
+    assert (error.param, error.code) == (name, "unsupported_parameter")
+    assert error.message.endswith(f"; use {hint}")
+
+
+def test_what_templates_take_is_handed_on():
+    given = {"chat_template_kwargs": {"enable_thinking": False}, "continue_final_message": True}
+    assert read(**given, add_generation_prompt=False).request.template_options == {
+        **given,
+        "add_generation_prompt": False,
+    }
+    assert read(add_generation_prompt=True).request.template_options == {"add_generation_prompt": True}
+
+
+@pytest.mark.parametrize(
+    ("fields", "param"),
+    [
+        ({"chat_template_kwargs": []}, "chat_template_kwargs"),
+        ({"chat_template_kwargs": {"a": "x" * 300_000}}, "chat_template_kwargs"),
+        ({"chat_template_kwargs": nested(300)}, "chat_template_kwargs"),
+        ({"add_generation_prompt": 1}, "add_generation_prompt"),
+        ({"continue_final_message": "yes"}, "continue_final_message"),
+    ],
+)
+def test_template_options_of_the_wrong_kind_are_refused(fields, param):
+    error = refusal(**fields)
+    assert (error.status, error.param) == (400, param)
+
+
+def test_either_of_tools_and_a_format_constrains_the_output():
+    tools = [{"type": "function", "function": {"name": "f"}}]
+    json_object = {"type": "json_object"}
+    assert refusal(tools=tools, response_format=json_object).param == "response_format"
+    assert refusal(tools=tools, regex="a").param == "regex"
+    asked = read(tools=tools, tool_choice="none", response_format=json_object)
+    assert asked.request.constraint == wire.Constraint("json_object", "")
+    assert asked.request.tools is None
+
+
+def test_a_later_stages_words_become_the_clients():
+    schema = {"type": "json_schema", "json_schema": {"name": "b", "schema": {}}}
+    call = read(response_format=schema)
+    assert call.name_of("prompt") == "messages"
+    assert call.name_of("constraint.properties.a") == "response_format.json_schema.schema.properties.a"
+    assert call.name_of("seed.constraint") == "seed.constraint"
 
 
 @pytest.mark.parametrize("model", [{}, {"model": "tiny"}, {"model": "default"}, {"model": None}])

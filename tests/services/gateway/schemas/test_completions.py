@@ -55,7 +55,7 @@ def test_a_prompt_over_the_context_is_refused_with_both_numbers():
 
 @pytest.mark.parametrize(
     "fields",
-    [{"echo": True}, {"best_of": 3}, {"suffix": "end"}, {"n": 2}, {"response_format": {"type": "json_object"}}],
+    [{"echo": True}, {"best_of": 3}, {"suffix": "end"}, {"n": 2}, {"tools": []}],
 )
 def test_what_is_not_there_yet_is_refused(fields):
     assert refusal(**fields).param == next(iter(fields))

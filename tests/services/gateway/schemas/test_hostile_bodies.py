@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from services.gateway.errors import ApiError, error_body
+from services.gateway.open_request import OpenRequest
 from services.gateway.schemas import chat, completions, native
 from services.gateway.schemas.decode import field_names
 from shared import wire
@@ -19,9 +20,13 @@ READERS = [
 
 leaves = st.one_of(
     *(st.none(), st.booleans(), st.integers(-3, 300), st.integers(), st.text(max_size=8)),
-    *(st.floats(allow_nan=False, allow_infinity=False), st.sampled_from(["user", "text", "x", "default", ""])),
+    *(
+        st.floats(allow_nan=False, allow_infinity=False),
+        st.sampled_from(["user", "text", "x", "default", "", "function", "tool", "json_schema", "required"]),
+    ),
 )
-keys = st.one_of(st.text(max_size=8), st.sampled_from(["role", "content", "type", "text", "temperature", "stop", "5"]))
+NAMES = ["role", "content", "type", "text", "temperature", "stop", "5", "function", "name", "parameters", "tool_calls"]
+keys = st.one_of(st.text(max_size=8), st.sampled_from([*NAMES, "arguments", "json_schema", "schema", "regex"]))
 values = st.recursive(
     leaves, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(keys, inner, max_size=4), max_leaves=12
 )
@@ -37,7 +42,7 @@ def test_any_body_is_read_or_refused(read, struct, rules, least):
         refused = None
         try:
             request = read(msgspec.json.encode({**least, **found}), TERMS).request
-            msgspec.msgpack.encode(wire.Encode("r", 1, request.sampling, request.text, messages=request.messages))
+            msgspec.msgpack.encode(OpenRequest("r", request, 0.0, 0.0, 0.0).encode())
         except ApiError as error:
             refused = error.error
         if refused is not None:
@@ -46,3 +51,36 @@ def test_any_body_is_read_or_refused(read, struct, rules, least):
             msgspec.json.encode(error_body(refused))
 
     check()
+
+
+def deep(levels):
+    return '{"type":' * levels + '"x"' + "}" * levels
+
+
+@pytest.mark.parametrize("levels", [100, 250, 260, 500, 900, 5000])
+@pytest.mark.parametrize(
+    "field",
+    [
+        '"tools": [{"type": "function", "function": {"name": "f", "parameters": {"a": %s}}}]',
+        '"tools": [{"type": "function", "function": {"name": "f", "parameters": {"a": %s}}}], "tool_choice": "none"',
+        '"tool_choice": %s',
+        '"chat_template_kwargs": %s',
+        '"response_format": %s',
+        '"response_format": {"type": "json_schema", "json_schema": {"schema": %s}}',
+        '"json_schema": %s',
+        '"structural_tag": %s',
+        '"choices": [%s]',
+        '"response_format": {"type": "structural_tag", "format": %s}',
+    ],
+)
+def test_what_is_nested_deeply_travels_or_is_refused(field, levels):
+    body = f'{{"messages": [{{"role": "user", "content": "x"}}], {field % deep(levels)}}}'.encode()
+    refused = None
+    try:
+        request = chat.read_chat(body, TERMS).request
+        msgspec.msgpack.decode(
+            msgspec.msgpack.encode(OpenRequest("r", request, 0.0, 0.0, 0.0).encode()), type=wire.Encode
+        )
+    except ApiError as error:
+        refused = error.error
+    assert refused is None or refused.status == 400

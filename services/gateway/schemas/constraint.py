@@ -1,0 +1,168 @@
+"""The fields of all APIs that say what the output must be, into the one `wire.Constraint` of a request.
+
+Checks what shows at a glance: that there is one at most, how large it is, that JSON is JSON. What a pattern, a schema
+or a grammar means is the executor's affair. Its errors name places within the constraint, and `Asked` keeps what this
+client calls them. Stop strings and ids, `min_tokens` and `ignore_eos` may stand beside a constraint: a stop string ends
+the output where the client asked for it, whether the constraint is met by then or not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import msgspec
+
+from services.gateway.errors import InvalidRequest
+from services.gateway.schemas.call import Names
+from services.gateway.schemas.decode import check_nesting
+from services.gateway.schemas.sampling import SamplingFields
+from shared import wire
+from shared.config import ConstraintsConfig
+
+# vLLM's names for the same.
+OTHER_NAMES = {
+    "guided_choice": "choices",
+    "guided_grammar": "ebnf",
+    "guided_json": "json_schema",
+    "guided_regex": "regex",
+    "guided_whitespace_pattern": "json_whitespace",
+    "structured_outputs": "regex, json_schema, ebnf, choices or structural_tag",
+}
+
+
+class ConstraintFields(SamplingFields, frozen=True, kw_only=True):
+    """At most one of the first five. Schemas and tags are objects, or JSON text."""
+
+    regex: str | None = None  # in Python's syntax, of the whole output
+    json_schema: str | dict[str, Any] | None = None
+    ebnf: str | None = None  # GBNF or Lark
+    choices: list[str] | None = None
+    structural_tag: str | dict[str, Any] | None = None
+    strict_schema: bool = True  # refuse what of a schema cannot be enforced; else that is left to the model
+    json_whitespace: Literal["fixed", "flexible"] = "fixed"  # between JSON's tokens: one separator each, or any
+
+
+class Asked(msgspec.Struct, frozen=True):
+    """A constraint, if there is one, and how the client asked for it."""
+
+    field: str = ""  # of the body
+    constraint: wire.Constraint | None = None
+    names: Names = {}
+
+
+NOT_ASKED = Asked()
+
+
+def only(*asked: Asked) -> Asked:
+    """The one with a constraint, if there is any. Raises InvalidRequest, naming the second, if there are two."""
+    there = [one for one in asked if one.constraint is not None]
+    if len(there) > 1:
+        problem = f"stands beside {there[0].field}; a request has one constraint at most"
+        raise InvalidRequest(problem, there[1].field)
+    return there[0] if there else NOT_ASKED
+
+
+def asked_by_fields(fields: ConstraintFields, caps: ConstraintsConfig, place: str = "") -> Asked:
+    """Args:
+    place: the part of the body that the fields stand in, if it is not the body itself.
+    """
+    sources: dict[wire.ConstraintKind, str | None] = {
+        "regex": _pattern(fields.regex, caps),
+        "json_schema": _json(fields.json_schema, "json_schema", caps),
+        "ebnf": _text(fields.ebnf, "ebnf", caps.max_source_bytes),
+        "choices": _choices(fields.choices, caps),
+        "structural_tag": _json(fields.structural_tag, "structural_tag", caps),
+    }
+    return only(
+        *(
+            Asked(kind, _constraint(kind, source, fields), {"constraint": f"{place}.{kind}" if place else kind})
+            for kind, source in sources.items()
+            if source is not None
+        )
+    )
+
+
+def json_source(value: str | dict[str, Any], param: str, caps: ConstraintsConfig) -> str:
+    """JSON of an object, its keys in their own order, which is the order of the output."""
+    if isinstance(value, str):
+        _check_size(value, param, caps.max_source_bytes)
+        value = _parsed(value, param)
+    return bounded_json(value, param, caps)
+
+
+def bounded_json(value: Any, param: str, caps: ConstraintsConfig) -> str:
+    """JSON of something that is small and flat enough to be sent on."""
+    try:
+        text = msgspec.json.encode(value).decode()
+    except RecursionError:
+        raise InvalidRequest("nested too deeply", param) from None
+    _check_size(text, param, caps.max_source_bytes)
+    check_nesting(value, param)
+    return text
+
+
+def first_repeated(texts: Sequence[str]) -> int | None:
+    """The place of the first one that has stood there before."""
+    seen: set[str] = set()
+    for index, text in enumerate(texts):
+        if text in seen:
+            return index
+        seen.add(text)
+    return None
+
+
+def _constraint(kind: wire.ConstraintKind, source: str, fields: ConstraintFields) -> wire.Constraint:
+    """What a kind does not depend on is left out, so that equal ones share what is compiled."""
+    if kind in ("json_schema", "structural_tag"):
+        return wire.Constraint(kind, source, fields.strict_schema, fields.json_whitespace)
+    return wire.Constraint(kind, source)
+
+
+def _pattern(pattern: str | None, caps: ConstraintsConfig) -> str | None:
+    return _text(pattern, "regex", caps.max_pattern_bytes)
+
+
+def _text(text: str | None, param: str, max_bytes: int) -> str | None:
+    if text is None:
+        return None
+    if not text:
+        raise InvalidRequest("is empty", param)
+    _check_size(text, param, max_bytes)
+    return text
+
+
+def _json(value: str | dict[str, Any] | None, param: str, caps: ConstraintsConfig) -> str | None:
+    return None if value is None else json_source(value, param, caps)
+
+
+def _choices(choices: list[str] | None, caps: ConstraintsConfig) -> str | None:
+    if choices is None:
+        return None
+    if not 0 < len(choices) <= caps.max_enum_values:
+        raise InvalidRequest(f"between 1 and {caps.max_enum_values} choices, got {len(choices)}", "choices")
+    if not all(choices):
+        raise InvalidRequest("an empty choice", f"choices.{choices.index('')}")
+    if (index := first_repeated(choices)) is not None:
+        raise InvalidRequest("this choice stands there twice", f"choices.{index}")
+    source = msgspec.json.encode(choices).decode()
+    _check_size(source, "choices", caps.max_source_bytes)
+    return source
+
+
+def _check_size(text: str, param: str, max_bytes: int) -> None:
+    size = len(text.encode())
+    if size > max_bytes:
+        raise InvalidRequest(f"at most {max_bytes} bytes, got {size}", param)
+
+
+def _parsed(text: str, param: str) -> dict[str, Any]:
+    try:
+        value = msgspec.json.decode(text)
+    except RecursionError:
+        raise InvalidRequest("nested too deeply", param) from None
+    except msgspec.MsgspecError as error:
+        raise InvalidRequest(f"not valid JSON: {error}", param) from None
+    if not isinstance(value, dict):
+        raise InvalidRequest("expected a JSON object", param)
+    return value

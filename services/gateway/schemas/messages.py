@@ -1,0 +1,132 @@
+"""The messages of a conversation, into the wire's form: as chat templates want them.
+
+A call's arguments are JSON text at the client's and an object in a template, as transformers has it.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import msgspec
+
+from services.gateway.errors import InvalidRequest, within
+from services.gateway.limits import Limits
+from services.gateway.schemas.decode import FieldRules, check_nesting, convert
+from shared import wire
+
+PART_SEPARATOR = "\n"  # between the text parts of one message
+
+# What a client sends back from an earlier reply.
+MESSAGE_RULES = FieldRules(
+    ignored=frozenset({"parsed"}),
+    unsupported={"annotations": ([],), "audio": (), "function_call": (), "refusal": ()},
+    instead={"function_call": "tool_calls"},
+)
+CALL_RULES = FieldRules(ignored=frozenset({"index"}))
+FUNCTION_RULES = FieldRules(ignored=frozenset({"parsed_arguments"}))
+
+
+class MessageFields(msgspec.Struct, frozen=True, kw_only=True):
+    role: Literal["system", "developer", "user", "assistant", "tool"]
+    content: str | list[Any] | None = None
+    name: str | None = None
+    tool_calls: list[Any] = []  # of the assistant
+    tool_call_id: str | None = None  # of a tool: which call it answers
+
+
+class CallFields(msgspec.Struct, frozen=True, kw_only=True):
+    id: str
+    function: dict[str, Any]
+    type: Literal["function"] = "function"
+
+
+class FunctionCallFields(msgspec.Struct, frozen=True, kw_only=True):
+    name: str
+    arguments: str = ""
+
+
+class PartFields(msgspec.Struct, frozen=True, kw_only=True):
+    type: Literal["text"]
+    text: str
+
+
+def read_messages(raw: list[Any], limits: Limits) -> tuple[wire.ChatMessage, ...]:
+    if not raw:
+        raise InvalidRequest("at least one message", "messages")
+    _refuse_endless(raw, limits)
+    return tuple(_message(message, index) for index, message in enumerate(raw))
+
+
+def _refuse_endless(raw: list[Any], limits: Limits) -> None:
+    """Each message, part and call is a token or more. Checked first: hundreds of thousands would hold up the loop."""
+    count = len(raw) if len(raw) > limits.max_model_len else sum(map(_count_parts, raw))
+    if count > limits.max_model_len:
+        problem = f"{count} messages or parts cannot fit into the context of {limits.max_model_len} tokens"
+        raise InvalidRequest(problem, "messages", "context_length_exceeded")
+
+
+def _count_parts(raw: Any) -> int:
+    parts = (raw.get("content"), raw.get("tool_calls")) if isinstance(raw, dict) else ()
+    return max(1, sum(len(part) for part in parts if isinstance(part, list)))
+
+
+def _message(raw: Any, index: int) -> wire.ChatMessage:
+    with within(f"messages.{index}"):
+        fields = convert(raw, MessageFields, MESSAGE_RULES)
+        _check_role(fields)
+        if fields.content is None and not fields.tool_calls:
+            raise InvalidRequest("this field is required", "content", "missing_required_parameter")
+        role = "system" if fields.role == "developer" else fields.role  # the newer name; templates know the older one
+        return wire.ChatMessage(role, _content(fields.content or ""), _extra(fields))
+
+
+def _check_role(fields: MessageFields) -> None:
+    if fields.role != "assistant" and fields.tool_calls:
+        raise InvalidRequest("only the assistant calls tools", "tool_calls")
+    if (fields.role == "tool") != (fields.tool_call_id is not None):
+        problem = "this field is required" if fields.role == "tool" else "only a tool answers a call"
+        raise InvalidRequest(problem, "tool_call_id")
+
+
+def _extra(fields: MessageFields) -> dict[str, Any]:
+    extra = {
+        "name": fields.name,
+        "tool_calls": [_call(call, index) for index, call in enumerate(fields.tool_calls)],
+        "tool_call_id": fields.tool_call_id,
+    }
+    return {key: value for key, value in extra.items() if value}
+
+
+def _call(raw: Any, index: int) -> dict[str, Any]:
+    with within(f"tool_calls.{index}"):
+        fields = convert(raw, CallFields, CALL_RULES)
+        with within("function"):
+            function = convert(fields.function, FunctionCallFields, FUNCTION_RULES)
+            arguments = _arguments(function.arguments)
+    return {"id": fields.id, "type": "function", "function": {"name": function.name, "arguments": arguments}}
+
+
+def _arguments(text: str) -> dict[str, Any]:
+    """Some clients write nothing for no arguments."""
+    try:
+        arguments = msgspec.json.decode(text) if text.strip() else {}
+    except (msgspec.MsgspecError, RecursionError):
+        arguments = None
+    if not isinstance(arguments, dict):
+        raise InvalidRequest("expected the JSON text of an object", "arguments")
+    check_nesting(arguments, "arguments")
+    return arguments
+
+
+def _content(content: str | list[Any]) -> str:
+    if isinstance(content, str):
+        return content
+    return PART_SEPARATOR.join(_part(part, index) for index, part in enumerate(content))
+
+
+def _part(raw: Any, index: int) -> str:
+    with within(f"content.{index}"):
+        kind = raw.get("type") if isinstance(raw, dict) else None
+        if isinstance(kind, str) and kind != "text":
+            raise InvalidRequest(f"{kind[:32]!r} is not supported, only 'text'", "type", "unsupported_parameter")
+        return convert(raw, PartFields).text

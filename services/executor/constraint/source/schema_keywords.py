@@ -1,0 +1,99 @@
+"""Which keywords of JSON schema are kept, which ask nothing of the output, which cannot be kept. Knows names only.
+
+The lists are of what has been tried against a validator. What is in none of them is unknown, and refused like what
+cannot be kept.
+"""
+
+from __future__ import annotations
+
+import difflib
+from typing import Any
+
+APPLICATORS = frozenset({"$ref", "allOf", "anyOf", "oneOf", "enum", "const", "type"})
+NUMBERS = frozenset({"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf", "format"})
+STRINGS = frozenset({"minLength", "maxLength", "pattern", "format"})
+ARRAYS = frozenset({"prefixItems", "items", "minItems", "maxItems"})
+OBJECTS = frozenset(
+    {"properties", "required", "additionalProperties", "patternProperties", "minProperties", "maxProperties"}
+)
+ENFORCED = APPLICATORS | NUMBERS | STRINGS | ARRAYS | OBJECTS
+
+ANNOTATIONS = frozenset(
+    {
+        "$anchor",
+        "$comment",
+        "$defs",
+        "$schema",
+        "contentEncoding",
+        "contentMediaType",
+        "contentSchema",
+        "default",
+        "definitions",
+        "deprecated",
+        "description",
+        "discriminator",
+        "example",
+        "examples",
+        "externalDocs",
+        "readOnly",
+        "title",
+        "writeOnly",
+    }
+)
+
+UNENFORCED = frozenset(
+    {
+        "$dynamicAnchor",
+        "$dynamicRef",
+        "$recursiveAnchor",
+        "$recursiveRef",
+        "additionalItems",
+        "contains",
+        "dependencies",
+        "dependentRequired",
+        "dependentSchemas",
+        "else",
+        "if",
+        "maxContains",
+        "minContains",
+        "not",
+        "propertyNames",
+        "then",
+        "unevaluatedItems",
+        "unevaluatedProperties",
+        "uniqueItems",
+    }
+)
+KNOWN = ENFORCED | ANNOTATIONS | UNENFORCED
+
+# Values with which a keyword that cannot be kept asks for nothing.
+_IDLE: dict[str, tuple[Any, ...]] = {
+    "uniqueItems": (False,),
+    "unevaluatedItems": (True, {}),
+    "unevaluatedProperties": (True, {}),
+    "propertyNames": (True, {}, {"type": "string"}),
+    "dependentRequired": ({},),
+    "dependentSchemas": ({},),
+    "dependencies": ({},),
+    "not": (False,),
+}
+
+
+def is_annotation(keyword: str) -> bool:
+    return keyword in ANNOTATIONS or keyword.startswith("x-")
+
+
+def says_nothing(schema: dict[str, Any]) -> bool:
+    """Whether every value is valid, as far as the keywords go that are kept."""
+    return not ENFORCED & schema.keys()
+
+
+def objection(keyword: str, value: Any) -> str | None:
+    """Why this keyword cannot be kept; None if it can, or asks for nothing."""
+    if keyword in ENFORCED or is_annotation(keyword):
+        return None
+    if keyword in UNENFORCED:
+        idle = any(value is item or (isinstance(item, dict) and value == item) for item in _IDLE.get(keyword, ()))
+        return None if idle else f"{keyword} cannot be enforced"
+    nearest = difflib.get_close_matches(keyword, KNOWN, 1)
+    return f"unknown keyword {keyword!r}" + (f"; did you mean {nearest[0]!r}?" if nearest else "")

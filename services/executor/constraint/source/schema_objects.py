@@ -1,0 +1,103 @@
+"""Objects of a JSON schema, for the engine. Knows nothing of other types.
+
+Properties come in the order of the schema, then those that are only required, then others. Names that no schema speaks
+of can come twice; that is harmless, since each of the values is valid, but it cannot be counted on for `minProperties`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from services.executor.constraint.source.refused import Refused
+from services.executor.constraint.source.schema_parts import Context, Emitted, Located, Part, each, greatest, least
+from services.executor.constraint.source.schema_patterns import search
+from services.executor.constraint.source.schema_strings import writable
+
+
+def object_(parts: Sequence[Part], context: Context) -> Emitted:
+    required = list(dict.fromkeys(name for names, _ in each(parts, "required") for name in names))
+    names = list(dict.fromkeys([*(name for found, _ in each(parts, "properties") for name in found), *required]))
+    properties = {name: _property(parts, name, context) for name in names}
+    for name in required:
+        if properties[name] is None:
+            return context.never(f"property {name!r} is required, and no value of it is valid", parts[0].path)
+    patterns = _patterns(parts, names, context)
+    extra = context.child([Located(value, path) for value, path in each(parts, "additionalProperties")])
+    result: dict[str, Any] = {
+        "type": "object",
+        "properties": {name: False if value is None else value for name, value in properties.items()},
+        "required": required,
+        **({"patternProperties": patterns} if patterns else {}),
+        "additionalProperties": False if extra is None else extra,
+    }
+    return _counted(result, greatest(parts, "minProperties"), least(parts, "maxProperties"), parts, context)
+
+
+def _property(parts: Sequence[Part], name: str, context: Context) -> Emitted:
+    if not writable(name):
+        return context.never(f"the name {name!r} has a control character", ())
+    return context.child([located for part in parts for located in _schemas(part, name)])
+
+
+def _schemas(part: Part, name: str) -> list[Located]:
+    """What one part says of a property."""
+    found = []
+    properties = part.get("properties") or {}
+    if name in properties:
+        found.append(Located(properties[name], part.at("properties", name)))
+    for pattern, schema in (part.get("patternProperties") or {}).items():
+        if re.search(pattern, name):
+            found.append(Located(schema, part.at("patternProperties", pattern)))
+    if not found and part.get("additionalProperties") is not None:
+        found.append(Located(part.get("additionalProperties"), part.at("additionalProperties")))
+    return found
+
+
+def _patterns(parts: Sequence[Part], names: list[str], context: Context) -> dict[str, Any]:
+    holders = [part for part in parts if part.get("patternProperties")]
+    for other in holders[1:]:
+        context.unenforced("patternProperties of two schemas that apply together", other.at("patternProperties"))
+    result: dict[str, Any] = {}
+    for holder in holders[:1]:
+        for pattern, schema in holder.get("patternProperties").items():
+            path = holder.at("patternProperties", pattern)
+            if any(re.search(pattern, name) for name in names):
+                context.unenforced("a property is named and matches a pattern, too", path)
+                continue
+            others = [
+                Located(value, at) for value, at in each([p for p in parts if p is not holder], "additionalProperties")
+            ]
+            emitted = context.child([Located(schema, path), *others])
+            result[_searched(pattern, path, context)] = False if emitted is None else emitted
+    return result
+
+
+def _searched(pattern: str, path: tuple[str | int, ...], context: Context) -> str:
+    try:
+        return search(pattern, context.caps)
+    except Refused as refused:
+        raise refused.within(*path) from None
+
+
+def _counted(result: dict[str, Any], low: int, high: int | None, parts: Sequence[Part], context: Context) -> Emitted:
+    """With the bounds on how many properties there are, as far as the engine can count."""
+    required = len(result["required"])
+    possible = sum(1 for value in result["properties"].values() if value is not False)
+    closed = result["additionalProperties"] is False and "patternProperties" not in result
+    low = low if low > required else 0
+    high = None if high is None or (closed and high >= possible) else high
+    if (high is not None and max(low, required) > high) or (closed and low > possible):
+        return context.never("no object has so few properties, or so many", parts[0].path)
+    if high == required:
+        kept = {name: value if name in result["required"] else False for name, value in result["properties"].items()}
+        return {"type": "object", "properties": kept, "required": result["required"], "additionalProperties": False}
+    if not low and high is None:
+        return result
+    countable = possible == required or (closed and high in (None, required + 1))
+    if not countable or low > required + 1:
+        keyword = "minProperties" if low else "maxProperties"
+        context.unenforced(f"{keyword} cannot be counted here", next(each(parts, keyword))[1])
+        return result
+    return {**result, **({"minProperties": low} if low else {}), **({} if high is None else {"maxProperties": high})}

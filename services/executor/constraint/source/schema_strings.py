@@ -1,0 +1,55 @@
+"""Strings of a JSON schema, for the engine. Knows nothing of other types, and leaves patterns to `schema_patterns`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from services.executor.constraint.source.refused import Refused
+from services.executor.constraint.source.schema_formats import MAX_LENGTHS, PATTERNS
+from services.executor.constraint.source.schema_parts import Context, Emitted, Part, each, greatest, least
+from services.executor.constraint.source.schema_patterns import search
+
+_NAMED = frozenset("\n\r\t\b\f")  # the control characters that have an escape of their own
+
+
+def string(parts: Sequence[Part], context: Context) -> Emitted:
+    low, high = _lengths(parts, context)
+    if high is not None and low > high:
+        return context.never(f"no string is {low} to {high} characters long", parts[0].path)
+    lengths: dict[str, Any] = {"minLength": low} if low else {}
+    if high is not None:
+        lengths["maxLength"] = high
+    patterns = [{"type": "string", "pattern": pattern} for pattern in _patterns(parts, context)]
+    if not patterns:
+        return {"type": "string", **lengths}
+    first: dict[str, Any] = {**patterns[0], **lengths}
+    return {"allOf": [first, *patterns[1:]]} if patterns[1:] else first
+
+
+def writable(text: str) -> bool:
+    r"""Whether the text can stand in JSON without a `\u`."""
+    return all((char >= " " and char != "\x7f") or char in _NAMED for char in text)
+
+
+def _lengths(parts: Sequence[Part], context: Context) -> tuple[int, int | None]:
+    most = context.caps.max_repeat
+    for value, path in each(parts, "minLength"):
+        if value > most:
+            raise Refused(f"at most {most} characters can be asked for", path)
+    highs = [MAX_LENGTHS[name] for name, _ in each(parts, "format") if name in MAX_LENGTHS]
+    high = least(parts, "maxLength")
+    if high is not None:
+        highs.append(min(high, most))
+    return greatest(parts, "minLength"), min(highs, default=None)
+
+
+def _patterns(parts: Sequence[Part], context: Context) -> Iterator[str]:
+    for value, path in each(parts, "pattern"):
+        try:
+            yield search(value, context.caps)
+        except Refused as refused:
+            raise refused.within(*path) from None
+    for name, _ in each(parts, "format"):
+        if name in PATTERNS:
+            yield f"^(?:{PATTERNS[name]})$"

@@ -177,14 +177,20 @@ class StepBudget:
         finally:
             self._limit_s = self._budget_s
 
-    def affords_token(self, context: int) -> bool:
-        """A decode. The first one is always affordable; and the margin is for prompts, which can do with less."""
-        return not self.work.slices or self._cost.seconds(self.work.plus(1, context)) <= self._budget_s
+    def decode(self, tokens: int, context: int) -> int:
+        """How many of a decode's next `tokens` fit.
+
+        The first decode is always affordable; and the margin is for prompts and for what is beyond the first token,
+        which can do with less.
+        """
+        if self.work.slices and self._cost.seconds(self.work.plus(1, context)) > self._budget_s:
+            return 0
+        return max(self._fitting(tokens, context), 1) if tokens > 1 else 1
 
     def chunk(self, tokens: int, context: int) -> int:
         """How many of a prompt's next `tokens` fit; 0 rather than too few to be worth it."""
         limit = min(tokens, self._prompt_tokens)
-        fitting = bisect_left(range(1, limit + 1), True, key=lambda n: not self._affords(self.work.plus(n, context)))
+        fitting = self._fitting(limit, context)
         if not self.work.slices:
             return max(fitting, min(SURE_CHUNK_TOKENS, limit))
         return fitting if fitting >= min(tokens, self._least_chunk) else 0
@@ -193,12 +199,15 @@ class StepBudget:
         """How many of these would fit besides, in the slices that there are."""
         return bisect_left(range(1, tokens + 1), True, key=lambda n: not self._affords(self.work.beside(n)))
 
-    def spend_token(self, context: int) -> None:
-        self.work = self.work.plus(1, context)
+    def spend_decode(self, tokens: int, context: int) -> None:
+        self.work = self.work.plus(tokens, context)
 
     def spend_chunk(self, tokens: int, context: int) -> None:
         self.work = self.work.plus(tokens, context)
         self._prompt_tokens -= tokens
+
+    def _fitting(self, tokens: int, context: int) -> int:
+        return bisect_left(range(1, tokens + 1), True, key=lambda n: not self._affords(self.work.plus(n, context)))
 
     def _affords(self, work: Work) -> bool:
         return self._cost.trusts(work) and self._cost.most_seconds(work) <= self._limit_s

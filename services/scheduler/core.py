@@ -57,6 +57,7 @@ class Core:
                 assert_never(event)
         self._outbox.extend(self.requests.streams.flush())
         self._plan()
+        self._ask()
         return self._outbox.take()
 
     # --- peers -------------------------------------------------------------------------------------------------------
@@ -125,6 +126,9 @@ class Core:
                 self.requests.audit(peer, message)
             case wire.StepResult():
                 self._on_result(peer, message)
+            case wire.Compiled():
+                if peer in self.executors:
+                    self.requests.compiled(self.executors[peer], message)
             case wire.TreeChanged(events):
                 self._on_tree_changed(peer, events)
             case wire.Heartbeat(progress):
@@ -172,6 +176,7 @@ class Core:
         self.requests.tick(now_s, unix_s)
         for executor in list(self.executors.values()):
             executor.release_held()
+            executor.parking.ask_again(now_s)
             if executor.is_stalled(now_s, self._hang_timeout_s):
                 self._drop(executor.peer, f"no step ended within {self._hang_timeout_s:g} s")
         self._outbox.extend(self._admin_calls.on_tick(now_s))
@@ -189,6 +194,12 @@ class Core:
                 for admit in plan.admits:
                     self._outbox.extend(streams.open(executor.lanes[admit.lane].request))
                 self._outbox.send(executor.peer, plan)
+
+    def _ask(self) -> None:
+        """For the constraints of those that were sent to an executor."""
+        for peer, executor in self.executors.items():
+            for question in executor.parking.take_questions(self._now_s):
+                self._outbox.send(peer, question)
 
     # --- to be seen --------------------------------------------------------------------------------------------------
 

@@ -23,6 +23,23 @@ class Reservation(NamedTuple):
     discount: Discount | None = None
 
 
+class Spread(NamedTuple):
+    """The most room that tokens behind the slices of some lanes can take, however they are divided among them."""
+
+    lanes: int
+    page_size: int
+
+    def room_for(self, tokens: int) -> int:
+        """Each lane's may begin a page for their first one; whole pages follow."""
+        pages = min(tokens, (tokens + self.lanes * (self.page_size - 1)) // self.page_size)
+        return pages * self.page_size
+
+    def tokens_within(self, room_tokens: int) -> int:
+        """The most tokens that certainly find room in it."""
+        pages = room_tokens // self.page_size
+        return max(pages, pages * self.page_size - (self.lanes - 1) * (self.page_size - 1))
+
+
 class Draft:
     """What it slices is planned on the lanes, and charged to their tenants, at once."""
 
@@ -41,7 +58,8 @@ class Draft:
         self._slices: list[wire.Slice] = []
         self._reserved_tokens = 0
         self._discounts: list[Discount] = []
-        self._decodes = 0
+        self._forced_tokens: dict[Lane, int] = {}  # what the decodes may want to spare for them
+        self._wanted_tokens = 0  # the same, and for drafts
         self._serves_prompts = False
         self._crowds_out = False
 
@@ -88,10 +106,13 @@ class Draft:
         self.releases += self.executor.release_ended()
         self._running -= 1
 
-    def decode(self, lane: Lane) -> None:
-        self.budget.spend_token(lane.context_tokens())
-        self._decodes += 1
-        self._slice(lane, 1, lane.growth_tokens(1))
+    def decode(self, lane: Lane, num_tokens: int) -> None:
+        info = self.executor.info
+        forced_tokens = max(lane.forced_ask(info.forced_tokens) - (num_tokens - 1), 0)
+        self._forced_tokens[lane] = forced_tokens
+        self._wanted_tokens += max(info.draft_tokens, forced_tokens)
+        self.budget.spend_decode(num_tokens, lane.context_tokens())
+        self._slice(lane, num_tokens, lane.growth_tokens(num_tokens))
 
     def chunk(self, lane: Lane, num_tokens: int) -> None:
         self._prompt_slice(lane, num_tokens, lane.growth_tokens(num_tokens))
@@ -118,17 +139,21 @@ class Draft:
         return wire.StepPlan(seq, tuple(self._admits), tuple(self._slices), spare_tokens, tuple(self.releases))
 
     def _take_spare_tokens(self) -> int:
-        """For drafts: what there is time for, and room that nobody who runs will want soon. Reserves it."""
-        most = self.executor.info.draft_tokens * self._decodes
-        if not most:
+        """For drafts and forced tokens: what there is time for, and room that nobody who runs will want soon.
+
+        Reserves it.
+        """
+        if not self._wanted_tokens:
             return 0
-        page_size = self.executor.info.page_size
-        room_tokens = min(self.room_for(lane.request.tenant) for lane in self._lanes) - self.outlook_tokens()
-        spare_tokens = self.budget.spare(min(most, max(room_tokens, 0) // page_size))
-        self._reserve(spare_tokens * page_size)  # each may be on a page of its own
+        info = self.executor.info
+        lanes = [lane for lane in self._lanes if info.draft_tokens or lane.request.constraint_key is not None]
+        room_tokens = min(self.room_for(lane.request.tenant) for lane in lanes) - self.outlook_tokens()
+        spread = Spread(len(lanes), info.page_size)
+        spare_tokens = self.budget.spare(min(self._wanted_tokens, spread.tokens_within(max(room_tokens, 0))))
         if spare_tokens:
-            for lane in self._lanes:
-                lane.allow_drafts()
+            self._reserve(spread.room_for(spare_tokens))
+            for lane in lanes:
+                lane.allow_more(min(self._forced_tokens.get(lane, 0), spare_tokens))
         return spare_tokens
 
     def _prompt_slice(self, lane: Lane, num_tokens: int, reserved_tokens: int) -> None:

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 from services.scheduler.budget import CostModel, Work
 from services.scheduler.fair_shares import FairShares
 from services.scheduler.lane import Lane
+from services.scheduler.parking import Parking
 from services.scheduler.prefix_index import PrefixIndex
 from services.scheduler.promises import Promise, Promises, Prospect
 from services.scheduler.request import Request
@@ -71,6 +72,8 @@ class Executor:
         self.sketch: PrefixSketch[Request] = PrefixSketch()
         self.waiting = WaitingQueue(config.chosen_policy, max_wait_s=config.max_wait_s, shares=shares, index=self.index)
         self.promises = Promises(PATIENCE_STEPS * config.step_budget_s)
+        self.parking = Parking()
+        self._shares = shares
         self.lanes: dict[int, Lane] = {}
         self.flights: deque[Flight] = deque()
         self.capacity = wire.Capacity(self.capacity_tokens, 0, 0)
@@ -89,12 +92,12 @@ class Executor:
 
     @property
     def queued(self) -> Iterator[Request]:
-        """Those that wait for their turn, and those that wait for a promise."""
-        return chain(self.waiting, self.promises)
+        """Those that wait for their turn, for a promise, or for their constraint to be compiled."""
+        return chain(self.waiting, self.promises, self.parking)
 
     @property
     def waiting_requests(self) -> int:
-        return len(self.waiting) + len(self.promises)
+        return len(self.waiting) + len(self.promises) + len(self.parking)
 
     @property
     def load(self) -> int:
@@ -103,16 +106,27 @@ class Executor:
     def enqueue(self, request: Request) -> None:
         request.executor = self.peer
         self.sketch.note(request, request.namespace, request.tokens)
-        self.waiting.add(request)
+        if request.may_run_at(self.peer):
+            self.waiting.add(request)
+        else:
+            self.parking.add(request)
 
     def dequeue(self, request: Request) -> None:
         """Raises KeyError if it does not wait here."""
         if request in self.promises:
             self.promises.remove(request)
+        elif request in self.parking:
+            self.parking.remove(request)
         else:
             self.waiting.remove(request)
         self.sketch.forget(request)
         request.executor = None
+
+    def unpark(self, request: Request) -> None:
+        """Its constraint is ready: it waits for its turn."""
+        self.parking.remove(request)
+        request.compiled_by = self.peer
+        self.waiting.add(request)
 
     def prospect(self, request: Request, now_s: float) -> Prospect:
         """What a request that waits here would find, or should wait for, in the plan that is being made."""
@@ -240,17 +254,21 @@ class Executor:
         flight = self.flights.popleft()
         self.capacity, self._moved_s = result.capacity, now_s
         self.waiting.apply(result.events)
-        work, outcomes = Work(), []
+        work, outcomes, beyond_tokens = Work(), [], 0
         for outcome in result.outcomes:
             lane = self.lanes.get(outcome.lane)
             if lane is None or lane.ended or lane.admitted_seq > result.seq:
                 continue
             self.short |= outcome.declined and lane.settled
-            work += lane.apply(outcome)
+            done = lane.apply(outcome)
+            beyond = max(done.tokens - lane.planned_tokens(result.seq), 0)
+            self._shares.charge(lane.request.tenant, beyond)
+            work, beyond_tokens = work + done, beyond_tokens + beyond
             outcomes.append((lane, outcome))
         for lane in flight.lanes:
             lane.land(result.seq)
-        self.cost.observe(work.beside(_rejected_tokens(result)), result.times.total_s)
+        rejected_tokens = max(result.drafted_tokens - beyond_tokens, 0)  # computed for nothing
+        self.cost.observe(work.beside(rejected_tokens), result.times.total_s)
         self._recent_step_s.append(result.times.total_s)
         return outcomes
 
@@ -283,17 +301,12 @@ class Executor:
             "running": self.running_requests,
             "waiting": self.waiting_requests,
             "held_back": len(self.promises),
+            "compiling": len(self.parking),
             "mirrored_tokens": self.index.tokens,
             "plans_in_flight": len(self.flights),
             "last_seq": self._next_seq - 1 - len(self.flights),
             "recent_step_s": _quantiles(self._recent_step_s),
         }
-
-
-def _rejected_tokens(result: wire.StepResult) -> int:
-    """Drafts that were computed for nothing."""
-    accepted = sum(len(outcome.new_token_ids[1:]) for outcome in result.outcomes)
-    return max(result.drafted_tokens - accepted, 0)
 
 
 def _quantiles(seconds: Collection[float]) -> dict[str, float]:

@@ -60,6 +60,9 @@ def _check_executor(executor: Executor) -> None:
     held = executor.running_requests + executor.waiting_requests
     require(executor.sketch.requests == held, "the sketch has other requests than the executor")
     executor.index.check_integrity()
+    executor.parking.check_integrity()
+    in_line = (*executor.waiting, *executor.promises, *(lane.request for lane in executor.running()))
+    require(all(request.may_run_at(executor.peer) for request in in_line), "a request is not held back by its grammar")
     seqs = {flight.seq for flight in flights}
     for number, lane in executor.lanes.items():
         require(number == lane.number, "a lane is filed under another number")

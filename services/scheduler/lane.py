@@ -2,7 +2,9 @@
 
 Knows counts of tokens. Does not know slots, the tree or other lanes. Between a plan and its result the scheduler goes
 by belief: a slice computes what is known and no more, and one token is sampled when all that is known is computed.
-(With tokens to spare a plan may bring more than that, so until its result is there the belief is a lower bound.)
+With tokens to spare a plan may bring more than that, of drafts and of tokens that a constraint leaves no choice about.
+What is known of these is believed to be computed by what was spared for them. So until a plan's result is there, where
+its slices end is a guess, and room is counted for the worst.
 
     first slice planned ──reported──► settled ──over, gave way──► ended ──released──► gone
             └──────────── not run: ended, and its request waits again ──────┘
@@ -19,11 +21,16 @@ from services.scheduler.request import Request
 from shared import wire
 from shared.tokens import pages_down, pages_up
 
+RECENT_OUTCOMES = 16
+FRESH_FORCED_TOKENS = 6  # before anything has come of it
+MORE_FORCED_TOKENS = 2  # than came lately: where they are seen only once they are computed, that is how they grow
+
 
 class Slice(NamedTuple):
     seq: int
     num_tokens: int
-    may_draft: bool = False  # so it may compute more than that
+    may_exceed: bool = False  # it may compute more than that
+    forced_tokens: int = 0  # beyond that, if so many are known
 
 
 class Belief(NamedTuple):
@@ -41,6 +48,7 @@ class Lane:
     page_size: int
     admitted_seq: int  # an outcome of an earlier plan is another request's, which had this number before
     hint_tokens: int  # what its first slice is believed to find in the cache
+    start_tokens: int = field(init=False)  # known when it started
     settled: bool = False  # the first slice is reported, so computed_tokens is exact
     computed_tokens: int = 0  # as reported
     in_flight: deque[Slice] = field(default_factory=deque)
@@ -50,6 +58,10 @@ class Lane:
     declines: int = 0  # in a row
     held: bool = False  # declined or waiting: not planned before the next tick
     ended: bool = False
+    gained: deque[int] = field(default_factory=lambda: deque(maxlen=RECENT_OUTCOMES))  # tokens beyond the first, lately
+
+    def __post_init__(self) -> None:
+        self.start_tokens = self.request.known_tokens
 
     @property
     def priority(self) -> int:
@@ -75,8 +87,8 @@ class Lane:
     def belief(self) -> Belief:
         computed = self.computed_tokens if self.settled else self.hint_tokens
         known = self.request.known_tokens
-        for _, num_tokens, _ in self.in_flight:
-            computed = min(computed + num_tokens, known)
+        for slice_ in self.in_flight:
+            computed = min(computed + slice_.num_tokens + slice_.forced_tokens, known)
             if computed == known:
                 known += 1
         return Belief(computed, known)
@@ -97,10 +109,21 @@ class Lane:
             return 0
         return known - computed
 
+    def prompt_left(self) -> int:
+        """Tokens to compute before it generates any; 0 for one that decodes, however many of its own are known."""
+        remaining = self.remaining_tokens()
+        return 0 if remaining == 1 or self.belief().computed_tokens >= self.start_tokens else remaining
+
+    def forced_ask(self, most: int) -> int:
+        """Tokens to spare for what its constraint leaves no choice about: a little more than came at once lately."""
+        if self.request.constraint_key is None:
+            return 0
+        return min(max(self.gained, default=FRESH_FORCED_TOKENS) + MORE_FORCED_TOKENS, most)
+
     @property
     def _is_exact(self) -> bool:
-        """Whether it is known where the next slice starts: else that is for the cache or for drafts to say."""
-        return self.settled and not any(slice_.may_draft for slice_ in self.in_flight)
+        """Whether it is known where the next slice starts: else that is for the cache or for spare tokens to say."""
+        return self.settled and not any(slice_.may_exceed for slice_ in self.in_flight)
 
     def context_tokens(self) -> int:
         """How far back the next slice has to look."""
@@ -133,9 +156,13 @@ class Lane:
         self.in_flight.append(Slice(seq, num_tokens))
         self.served_seq, self.served_s = seq, now_s
 
-    def allow_drafts(self) -> None:
-        """The slice that was planned last may compute drafts besides."""
-        self.in_flight[-1] = self.in_flight[-1]._replace(may_draft=True)
+    def allow_more(self, forced_tokens: int = 0) -> None:
+        """The slice that was planned last may exceed its length, by so many forced tokens if they are known."""
+        self.in_flight[-1] = self.in_flight[-1]._replace(may_exceed=True, forced_tokens=forced_tokens)
+
+    def planned_tokens(self, seq: int) -> int:
+        """Of its slice in this plan."""
+        return sum(slice_.num_tokens for slice_ in self.in_flight if slice_.seq == seq)
 
     # --- what became of it -------------------------------------------------------------------------------------------
 
@@ -143,6 +170,8 @@ class Lane:
         """Take over the figures of an outcome. Returns the work that it stands for."""
         self.held = outcome.declined or outcome.waiting is not None
         self.declines = self.declines + 1 if outcome.declined else 0
+        if outcome.new_token_ids:
+            self.gained.append(len(outcome.new_token_ids) - 1)
         if not outcome.computed_tokens:
             return Work()
         start = self.computed_tokens if self.settled else outcome.cached_tokens

@@ -52,10 +52,10 @@ class Planner:
 
     def _serve_prompts(self, draft: Draft, *, admitting: bool, most_tokens: int) -> None:
         """Those that run go on before others start, unless outranked; but nobody waits for another's long prompt."""
-        prompts = [lane for lane in draft.unserved() if lane.remaining_tokens() > 1]
+        prompts = [lane for lane in draft.unserved() if lane.prompt_left()]
         if admitting and any(_is_outranked(draft.executor, lane) for lane in prompts):
             most_tokens = self._start(draft, most_tokens, lambda request, _: _outranks(request, prompts))
-        express_tokens = max((lane.remaining_tokens() for lane in prompts), default=0) // EXPRESS_FACTOR
+        express_tokens = max((lane.prompt_left() for lane in prompts), default=0) // EXPRESS_FACTOR
         if express_tokens:
             with draft.budget.part(EXPRESS_SHARE):
                 most_tokens = _continue_prompts(draft, most_tokens, express_tokens)
@@ -171,13 +171,20 @@ def _is_short(draft: Draft, lanes: Sequence[Lane]) -> bool:
 
 
 def _decode(draft: Draft) -> None:
-    """A token for each that has its prompt behind it; if time does not allow for all, those served longest ago."""
+    """What is to be computed for the next token of each that has its prompt behind it: as a rule the one before it.
+
+    A constraint may have added others. If time does not allow for all, those that were served longest ago.
+    """
+    most_tokens = max(draft.executor.info.forced_tokens + 1, SURE_CHUNK_TOKENS)
     for lane in sorted(draft.unserved(), key=lambda lane: lane.served_seq):
-        if lane.remaining_tokens() != 1 or lane.growth_tokens(1) > draft.room_for(lane.request.tenant):
+        remaining = 0 if lane.prompt_left() else lane.remaining_tokens()
+        fitting = min(remaining, most_tokens, lane.tokens_within(draft.room_for(lane.request.tenant)))
+        if fitting <= 0:
             continue
-        if not draft.free_slices or not draft.budget.affords_token(lane.context_tokens()):
+        tokens = draft.budget.decode(fitting, lane.context_tokens()) if draft.free_slices else 0
+        if not tokens:
             return
-        draft.decode(lane)
+        draft.decode(lane, tokens)
 
 
 def _continue_prompts(draft: Draft, most_tokens: int, longest: int | None = None) -> int:
@@ -187,8 +194,8 @@ def _continue_prompts(draft: Draft, most_tokens: int, longest: int | None = None
         longest: only for those that have no more prompt tokens left.
     """
     for lane in draft.unserved():
-        remaining = lane.remaining_tokens()
-        if remaining > 1 and draft.free_slices and (longest is None or remaining <= longest):
+        remaining = lane.prompt_left()
+        if remaining and draft.free_slices and (longest is None or remaining <= longest):
             tokens = min(remaining, lane.tokens_within(draft.room_for(lane.request.tenant)), most_tokens)
             chunk = draft.time_for(tokens, lane.context_tokens())
             if chunk:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from services.scheduler.tokens import Tokens, as_tokens
 from shared import wire
+from shared.constraints import key_of
 from shared.namespaces import tenant_of
 
 if TYPE_CHECKING:
@@ -27,11 +28,13 @@ class Request:
     max_new_tokens: int  # as asked for, or less: what the executors have room for
     tenant: str = field(init=False)
     prompt_tokens: int = field(init=False)
+    constraint_key: str | None = field(init=False)  # None: any output will do
     tokens: Tokens = field(init=False)  # known when it began to wait; all but the last may come from a cache
     hint_tokens: int = 0  # while it waits: how many of these its executor's cache holds
     generated: list[int] = field(default_factory=list)  # by this attempt, behind the resumed ones
     cached_tokens: int | None = None  # found in the cache by the first slice of this attempt
     executor: str | None = None  # where it waits or runs
+    compiled_by: str | None = None  # the executor that last had its constraint ready
     executor_name: str = ""  # where it has run last, for people
     lane: Lane | None = None
     detokenizer: str | None = None  # chosen at admission, for good
@@ -41,6 +44,8 @@ class Request:
     def __post_init__(self) -> None:
         self.tenant = tenant_of(self.submit.namespace)
         self.prompt_tokens = len(self.submit.prompt_token_ids)
+        constraint = self.submit.constraint
+        self.constraint_key = None if constraint is None else key_of(constraint)
         self.tokens = self._matchable()
 
     @property
@@ -76,6 +81,10 @@ class Request:
     def likely_tokens(self) -> int:
         """What it will want room for soon."""
         return min(self.known_tokens + GROWTH_TOKENS, self.most_tokens)
+
+    def may_run_at(self, executor: str) -> bool:
+        """Whether nothing has to be compiled for it there, as far as is known."""
+        return self.constraint_key is None or self.compiled_by == executor
 
     def is_overdue(self, unix_s: float) -> bool:
         return self.submit.deadline_s is not None and self.submit.deadline_s <= unix_s

@@ -2,8 +2,8 @@
 
     finish   the executor says so, and the detokenizer tells the gateway; or the detokenizer has found a stop string
     abort    the gateway has given it up; the detokenizer, if it has opened it, hears of it
-    fail     its deadline has passed, or no executor has room for it: the detokenizer tells the gateway if it has opened
-             it, else it is Rejected
+    fail     its deadline has passed, its constraint cannot be compiled, or no executor has room for it: the detokenizer
+             tells the gateway if it has opened it, else it is Rejected
     lose     its executor or its detokenizer is gone: Lost, and the gateway submits the next attempt; so it does of
              itself when its link was gone
 
@@ -139,6 +139,17 @@ class Requests:
             request.generated += outcome.new_token_ids
         if outcome.finish_reason is not None:
             self._retire(request, delivered=True)
+        elif outcome.waiting == "grammar" and request.constraint_key is not None and request.lane is not None:
+            request.compiled_by = None
+            self._executors[request.lane.executor].put_back(request)
+
+    def compiled(self, executor: Executor, answer: wire.Compiled) -> None:
+        """Those that wait there for this constraint have their turn, or end with what is wrong with it."""
+        for request in executor.parking.requests(answer.key):
+            if answer.error is None:
+                executor.unpark(request)
+            else:
+                self._fail(request, answer.error)
 
     def abort_by_gateway(self, abort: wire.Abort) -> None:
         """Holds for this attempt and all before it, also for those that are still to arrive."""
@@ -213,6 +224,8 @@ class Requests:
     def _gives_to(self, busiest: Executor, idle: Executor) -> bool:
         if self._balance.is_overloaded(busiest.load, idle.load):
             return True
+        if busiest.moves and not busiest.running_requests:
+            return False  # it starts the next one itself: else two idle ones hand on what has to be compiled first
         return not idle.load and self._now_s - busiest.waiting.oldest_s() > TAKE_OVER_S
 
     def _route(self, request: Request) -> None:

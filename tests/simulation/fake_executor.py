@@ -1,6 +1,10 @@
 """An executor without a model: its slots, prefix cache, pins and refusals are real, its arithmetic is `token_at`.
 
 It asserts what the scheduler promises: plans in order, at most two in flight, and never a slice that has no room.
+
+Constraints take a while to compile, and one whose source is REFUSED never is. What is compiled may be forgotten again.
+Of a constrained request, `is_forced` says which tokens there is no choice about: they are known at once and computed
+later; or, where log-probabilities are asked for, known only once they are computed.
 """
 
 import random
@@ -9,7 +13,11 @@ from collections import deque
 from dataclasses import dataclass, field
 
 from shared import wire
-from tests.simulation.tokens import EOS, token_at
+from shared.constraints import key_of
+from tests.simulation.tokens import EOS, is_forced, token_at
+
+REFUSED = "refused"
+REFUSAL = wire.Error("there is no such grammar", "invalid_constraint", param="constraint")
 
 
 @dataclass(eq=False)
@@ -34,6 +42,14 @@ class FakeLane:
     private_pages: int = 0
     over: bool = False
     cancelled: bool = False
+    start: int = field(init=False)  # known at first
+
+    def __post_init__(self):
+        self.start = len(self.tokens)
+
+    @property
+    def hides_forced(self):
+        return self.admit.sampling.logprobs
 
     @property
     def outputs(self):
@@ -43,6 +59,10 @@ class FakeLane:
     def goes_on(self):
         return not (self.over or self.cancelled)
 
+    def is_forced_next(self):
+        is_constrained = self.admit.constraint is not None
+        return is_constrained and is_forced(self.admit.prompt_token_ids, len(self.tokens)) and not self.finish_reason()
+
     def finish_reason(self):
         if self.outputs and self.tokens[-1] == EOS:
             return "stop"
@@ -50,12 +70,27 @@ class FakeLane:
 
 
 class FakeExecutor:
-    def __init__(self, rng: random.Random, *, capacity_tokens: int, page_size: int, flakiness: float = 0.0):
-        self.rng, self.page_size, self.flakiness = rng, page_size, flakiness
+    def __init__(
+        self,
+        rng: random.Random,
+        *,
+        capacity_tokens: int,
+        page_size: int,
+        flakiness: float = 0.0,
+        forgetfulness: float = 0.0,
+    ):
+        self.rng, self.page_size, self.flakiness, self.forgetfulness = rng, page_size, flakiness, forgetfulness
         self.pages = capacity_tokens // page_size
         self.info = wire.ExecutorInfo(
-            "fake", capacity_tokens, page_size, max_batch=8, max_model_len=4096, draft_tokens=rng.choice((0, 1, 20))
+            "fake",
+            capacity_tokens,
+            page_size,
+            max_batch=8,
+            max_model_len=4096,
+            draft_tokens=rng.choice((0, 1, 20)),
+            forced_tokens=rng.choice((0, 2, 8)),
         )
+        self.grammars: set[str] = set()
         self.roots: dict[str, Node] = {}
         self.nodes: list[Node] = []
         self.numbers = 0
@@ -67,6 +102,7 @@ class FakeExecutor:
             self._let_go(lane)
         self.lanes: dict[int, FakeLane] = {}
         self.plans: deque[wire.StepPlan] = deque()
+        self.to_compile: list[wire.Constraint] = []
         self.unreported = 0
         self.done_seq = 0
         self.events: list[wire.TreeEvent] = []
@@ -87,9 +123,21 @@ class FakeExecutor:
                 for number in lanes:
                     if number in self.lanes:
                         self.lanes[number].cancelled = True
+            case wire.Compile(constraint):
+                self.to_compile.append(constraint)
             case wire.Admin(call_id, op):
                 return wire.AdminReply(call_id, {"op": op})
         return None
+
+    def compile(self) -> wire.Compiled | None:
+        """Some constraint is ready, or refused; None if the work is lost."""
+        constraint = self.to_compile.pop(self.rng.randrange(len(self.to_compile)))
+        if self.rng.random() < self.forgetfulness:
+            return None
+        if constraint.source == REFUSED:
+            return wire.Compiled(key_of(constraint), REFUSAL)
+        self.grammars.add(key_of(constraint))
+        return wire.Compiled(key_of(constraint))
 
     def can_step(self):
         return bool(self.plans) and self.plans[0].seq == self.done_seq + 1
@@ -117,6 +165,8 @@ class FakeExecutor:
     def _admit(self, admit):
         assert admit.lane not in self.lanes, "a lane is used twice"
         lane = self.lanes[admit.lane] = FakeLane(admit, [*admit.prompt_token_ids, *admit.resume_token_ids])
+        if self.rng.random() < self.forgetfulness:
+            self.grammars.clear()
         reason = lane.finish_reason()
         lane.over = reason is not None
         return wire.Outcome(admit.lane, 0, 0, finish_reason=reason) if reason else None
@@ -128,14 +178,19 @@ class FakeExecutor:
         if self.rng.random() < self.flakiness:
             return self._declined(slice_.lane, lane)
         is_first = not lane.computed
+        if is_first and lane.admit.constraint is not None and key_of(lane.admit.constraint) not in self.grammars:
+            return wire.Outcome(slice_.lane, 0, 0, waiting="grammar")
         matched = self._match(lane) if is_first else []
         cached = len(matched) * self.page_size if is_first else lane.computed
         count = min(slice_.num_tokens, len(lane.tokens) - cached)
         assert count >= 0
+        forced = self._forced(lane, cached + count)
+        count += forced
         needed = self._pages(cached + count) - (len(matched) if is_first else len(lane.path) + lane.private_pages)
         room = self._free() + self._evictable() - sum(not node.pins for node in matched)
         if needed > room:
             assert self.flakiness, f"over-committed: {needed} pages for lane {slice_.lane}, and room for {room}"
+            self.spare_tokens += forced
             return self._declined(slice_.lane, lane)
         if is_first:
             lane.cached = cached
@@ -146,18 +201,43 @@ class FakeExecutor:
         self._share(lane)
         if lane.computed < len(lane.tokens):
             return self._outcome(slice_.lane, lane, [])
-        return self._outcome(slice_.lane, lane, [self._sample(lane), *(self._drafts(lane) if count == 1 else ())])
+        drafts = self._drafts(lane, self._hidden_run(lane)) if count == 1 else ()
+        forces = () if lane.hides_forced else self._force(lane)
+        return self._outcome(slice_.lane, lane, [self._sample(lane), *drafts, *forces])
 
-    def _drafts(self, lane):
+    def _forced(self, lane, computed):
+        """How many tokens beyond a slice that ends there are taken out of what is to spare."""
+        known = len(lane.tokens) - computed if computed >= lane.start else 0
+        forced = min(known, self.info.forced_tokens, self.spare_tokens) if lane.admit.constraint is not None else 0
+        self.spare_tokens -= forced
+        return forced
+
+    def _force(self, lane):
+        """What must follow is known at once."""
+        while self.info.forced_tokens and lane.is_forced_next():
+            yield self._sample(lane)
+
+    def _hidden_run(self, lane):
+        """How many tokens follow without a choice, and are not to be known before they are computed."""
+        tokens, run = list(lane.tokens), 0
+        while lane.hides_forced and run < self.info.forced_tokens and lane.is_forced_next():
+            lane.tokens.append(0)
+            run += 1
+        lane.tokens = tokens
+        return run
+
+    def _drafts(self, lane, hidden_run):
         """Guesses; some of the first of them turn out to be right."""
         left = lane.admit.max_new_tokens - lane.outputs
-        drafted = self.rng.choice((0, max(min(self.spare_tokens, self.info.draft_tokens, left), 0)))
+        if lane.admit.constraint is None:
+            drafted = self.rng.choice((0, max(min(self.spare_tokens, self.info.draft_tokens, left), 0)))
+            accepted = self.rng.choice((0, drafted // 2, drafted))
+        else:
+            drafted = accepted = max(min(self.spare_tokens, hidden_run, left), 0)
         self.spare_tokens -= drafted
         needed = self._pages(lane.computed + drafted) - len(lane.path) - lane.private_pages
         assert needed <= self._free() + self._evictable() or self.flakiness, "over-committed: no room for drafts"
-        for _ in range(
-            self.rng.choice((0, drafted // 2, drafted)) if needed <= self._free() + self._evictable() else 0
-        ):
+        for _ in range(accepted if needed <= self._free() + self._evictable() else 0):
             if lane.finish_reason():
                 break
             self._take(lane, self._pages(lane.computed + 1) - len(lane.path) - lane.private_pages)

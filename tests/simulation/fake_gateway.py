@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 
 from shared import wire
+from tests.simulation.fake_executor import REFUSAL, REFUSED
 from tests.simulation.tokens import expected_output
 
 SETTLED_S = 2.0
@@ -17,6 +18,8 @@ class OpenRequest:
     stops_at_string: bool
     deadline_s: float | None
     opened_s: float
+    constraint: wire.Constraint | None = None
+    logprobs: bool = False
     attempt: int = 1
     sent_s: float = 0.0
     received: list[int] = field(default_factory=list)
@@ -27,10 +30,11 @@ class OpenRequest:
             self.attempt,
             gateway,
             self.prompt,
-            wire.Sampling(seed=1, temperature=0.0),
+            wire.Sampling(seed=1, temperature=0.0, logprobs=self.logprobs),
             wire.TextOptions(stop=("stop",) if self.stops_at_string else ()),
             self.max_new_tokens,
             tuple(self.received),
+            constraint=self.constraint,
             namespace=str(self.prompt[0] % 2),
             priority=self.priority,
             deadline_s=self.deadline_s,
@@ -103,6 +107,7 @@ class FakeGateway:
             self._close(request, update.error.code if update.error else update.finish_reason, now_s)
 
     def _check(self, request, update):
+        assert request.constraint is None or request.constraint.source != REFUSED, "a refused grammar has run"
         room = min(request.max_new_tokens, self.limit_tokens - len(request.prompt))
         output, reason = expected_output(request.prompt, room, stops_at_string=request.stops_at_string)
         if update.error is not None:
@@ -113,6 +118,8 @@ class FakeGateway:
 
     def _close(self, request, ending, now_s):
         assert request.request_id not in self.endings, "a second terminal"
+        is_refused = request.constraint is not None and request.constraint.source == REFUSED
+        assert is_refused or ending != REFUSAL.code, "it is told that another's grammar is wrong"
         self.endings[request.request_id] = ending
         self.longest_s = max(self.longest_s, now_s - request.opened_s)
         del self.open[request.request_id]

@@ -5,9 +5,10 @@ from dataclasses import dataclass
 
 import pytest
 
-from services.scheduler import executors, planner
+from services.scheduler import draft, executors, planner
 from services.scheduler.executors import Executor
 from services.scheduler.ledger import Ledger
+from services.scheduler.parking import Parking
 from services.scheduler.prefix_index import PrefixIndex
 from services.scheduler.promises import Promises
 from services.scheduler.request import Request
@@ -118,10 +119,42 @@ def who_waits_for_an_executor_that_dies_is_left_there(patch):
     patch.setattr(Requests, "_route_all", lambda self, executor: None)
 
 
+def forced_tokens_are_believed_to_need_no_room(patch):
+    patch.setattr(draft.Spread, "room_for", lambda self, tokens: min(tokens, self.page_size))
+    patch.setattr(planner.Draft, "outlook_tokens", lambda self: 0)
+
+
+def a_constraint_is_asked_for_only_once(patch):
+    patch.setattr(Parking, "ask_again", lambda self, now_s: None)
+
+
+def a_refused_constraint_is_asked_for_again(patch):
+    def compiled(self, executor, answer):
+        for request in executor.parking.requests(answer.key):
+            executor.dequeue(request)
+            executor.enqueue(request) if answer.error else self._route(request)
+
+    patch.setattr(Requests, "compiled", compiled)
+
+
+def a_constrained_request_does_not_wait(patch):
+    patch.setattr(Request, "may_run_at", lambda self, executor: True)
+
+
+def who_is_parked_keeps_its_place_at_an_executor_that_dies(patch):
+    honest = Executor.queued.fget
+    patch.setattr(Executor, "queued", property(lambda self: (r for r in honest(self) if r not in self.parking)))
+
+
 MUTANTS = [
     Mutant(room_forgets_the_plans_in_flight, "over-committed"),
     Mutant(a_start_reserves_only_what_it_computes, "over-committed"),
     Mutant(spare_tokens_are_not_reserved, "over-committed"),
+    Mutant(forced_tokens_are_believed_to_need_no_room, "over-committed"),
+    Mutant(a_constraint_is_asked_for_only_once, "a request does not end"),
+    Mutant(a_refused_constraint_is_asked_for_again, "a request does not end"),
+    Mutant(a_constrained_request_does_not_wait, "a request does not end"),
+    Mutant(who_is_parked_keeps_its_place_at_an_executor_that_dies, "waits and has a lane|wait or have a lane|refused"),
     Mutant(a_third_plan_is_sent, "three plans in flight|3 plans are in flight"),
     Mutant(ended_lanes_are_not_released, "something is left over"),
     Mutant(an_outcome_is_taken_for_whoever_has_the_lane_now, "wrong output"),

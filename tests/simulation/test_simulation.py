@@ -57,7 +57,13 @@ class CountingWorld(World):
                 self.counts["moved"] += sum(bool(a.resume_token_ids) for a in message.admits)
             case wire.StepResult(outcomes=outcomes):
                 self.counts["declined"] += sum(o.declined for o in outcomes)
-                self.counts["accepted drafts"] += sum(len(o.new_token_ids) > 1 for o in outcomes)
+                gained = [o.lane for o in outcomes if len(o.new_token_ids) > 1]
+                forced = [number for number in gained if self.executors[source].lanes[number].admit.constraint]
+                self.counts["forced runs"] += len(forced)
+                self.counts["accepted drafts"] += len(gained) - len(forced)
+                self.counts["grammars gone"] += sum(o.waiting == "grammar" for o in outcomes)
+            case wire.Compiled(error=error):
+                self.counts["Compiled" if error is None else "not compiled"] += 1
             case wire.Lost() | wire.Cancel() | wire.Rejected():
                 self.counts[type(message).__name__] += 1
         super().post(source, target, message)
@@ -66,7 +72,7 @@ class CountingWorld(World):
 def test_the_invariants_hold_over_500_seeds():
     counts: Counter[str] = Counter()
     run_seeds(SEEDS, lambda seed: CountingWorld(seed, counts))
-    assert len(counts) == 10
+    assert len(counts) == 14
     assert min(counts.values()) >= 100, f"something hardly ever happens, so it is hardly tested: {counts}"
 
 

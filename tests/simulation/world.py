@@ -17,7 +17,7 @@ from shared import wire
 from shared.config import Policy, SchedulerConfig
 from shared.link import Joined, Left, Received
 from tests.simulation.fake_detokenizer import FakeDetokenizer
-from tests.simulation.fake_executor import FakeExecutor
+from tests.simulation.fake_executor import REFUSAL, REFUSED, FakeExecutor
 from tests.simulation.fake_gateway import FakeGateway, OpenRequest
 
 HUB = "hub"
@@ -52,6 +52,8 @@ class Weather:
     loss: float
     flakiness: float
     deadlines: bool
+    constrained: float  # of the requests
+    forgetfulness: float  # of executors, which lose grammars
 
     @classmethod
     def draw(cls, rng: random.Random) -> "Weather":
@@ -68,6 +70,8 @@ class Weather:
             loss=rng.choice((0.0, 0.0, 0.0, 0.01)),
             flakiness=rng.choice((0.0, 0.0, 0.0, 0.1)),
             deadlines=rng.random() < 0.2,
+            constrained=rng.choice((0.0, 0.3, 0.9)),
+            forgetfulness=rng.choice((0.0, 0.0, 0.15)),
         )
 
 
@@ -112,6 +116,7 @@ class World:
             capacity_tokens=weather.capacity_tokens,
             page_size=weather.page_size,
             flakiness=weather.flakiness,
+            forgetfulness=weather.forgetfulness,
         )
 
     def _gateway(self, name):
@@ -264,6 +269,7 @@ class World:
         unlinked = [peer for peer in self.peers if peer not in self.links]
         busy = list(self.channels)
         choices = [*(("deliver", channel) for channel in busy), *(("step", peer) for peer in ready)]
+        choices += [("compile", peer) for peer in self.executors if self.executors[peer].to_compile]
         if unlinked and self.rng.random() < (1.0 if self.calm and not choices else 0.1):
             self.join(self.rng.choice(unlinked))
         elif self.away and self.rng.random() < 0.05:
@@ -274,8 +280,10 @@ class World:
             kind, what = self.rng.choice(choices)
             if kind == "deliver":
                 self.deliver(*what)
-            else:
+            elif kind == "step":
                 self.post(what, HUB, self.executors[what].step())
+            elif (answer := self.executors[what].compile()) is not None:
+                self.post(what, HUB, answer)
         self.pass_time(MOVE_S if choices or unlinked else 0.1)
 
     # --- what befalls it ---------------------------------------------------------------------------------------------
@@ -310,9 +318,16 @@ class World:
             stops_at_string=rng.random() < 0.4,
             deadline_s=self.unix_s + rng.uniform(0.05, 3.0) if self.weather.deadlines and rng.random() < 0.3 else None,
             opened_s=self.now_s,
+            constraint=self._constraint(),
+            logprobs=rng.random() < 0.3,
         )
         tokenizer = rng.choice(self.tokenizers)
         gateway.start(request, lambda submit: self.post(tokenizer, HUB, submit), self.now_s)
+
+    def _constraint(self):
+        if self.rng.random() >= self.weather.constrained:
+            return None
+        return wire.Constraint("regex", self.rng.choice(("a+", "b+", "c+", REFUSED)))
 
     # --- a whole run -------------------------------------------------------------------------------------------------
 
@@ -352,7 +367,15 @@ class World:
         )
 
     def _check_endings(self):
-        allowed = {"stop", "length", "abort", "overloaded", "context_length_exceeded", "deadline_exceeded"}
+        allowed = {
+            "stop",
+            "length",
+            "abort",
+            "overloaded",
+            "context_length_exceeded",
+            "deadline_exceeded",
+            REFUSAL.code,
+        }
         endings = [ending for gateway in self.gateways.values() for ending in gateway.endings.values()]
         assert len(endings) + self.gone == self.started
         assert set(endings) <= allowed, endings

@@ -79,10 +79,18 @@ class Hub:
         self.executors.pop(peer, None)
         self.tell(Left(peer, "gone"))
 
-    def join_executor(self, peer=EXECUTOR, capacity_tokens=1000, page_size=1, max_batch=8, draft_tokens=0):
+    def join_executor(
+        self, peer=EXECUTOR, capacity_tokens=1000, page_size=1, max_batch=8, draft_tokens=0, forced_tokens=0
+    ):
         executor = FakeExecutor(random.Random(0), capacity_tokens=capacity_tokens, page_size=page_size)
         executor.info = wire.ExecutorInfo(
-            "fake", capacity_tokens, page_size, max_batch, max_model_len=4096, draft_tokens=draft_tokens
+            "fake",
+            capacity_tokens,
+            page_size,
+            max_batch,
+            max_model_len=4096,
+            draft_tokens=draft_tokens,
+            forced_tokens=forced_tokens,
         )
         self.executors[peer] = executor
         self.join(peer, "executor", executor.info)
@@ -106,6 +114,13 @@ class Hub:
     def updates(self, detokenizer=DETOKENIZER) -> list[wire.TokenUpdate]:
         return [update for batch in self.take(detokenizer, wire.TokenBatch) for update in batch.updates]
 
+    def compile(self, peer=EXECUTOR) -> wire.Compiled:
+        """The executor has compiled something."""
+        answer = self.executors[peer].compile()
+        assert answer is not None
+        self.hear(peer, answer)
+        return answer
+
     def step(self, peer=EXECUTOR) -> wire.StepResult:
         """The executor runs its next plan."""
         result = self.executors[peer].step()
@@ -115,6 +130,9 @@ class Hub:
     def run(self, most_steps=1000) -> None:
         """Until no executor has anything to do."""
         for _ in range(most_steps):
+            for peer, executor in list(self.executors.items()):
+                while executor.to_compile:
+                    self.compile(peer)
             ready = [peer for peer, executor in self.executors.items() if executor.can_step()]
             if not ready:
                 return

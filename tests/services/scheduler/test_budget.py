@@ -30,8 +30,8 @@ def serve(model, machine, *, prompts=40, decodes=8):
         while done < length:
             budget = StepBudget(model, BUDGET_S, 512)
             for lane in range(decodes):
-                if budget.affords_token(200 * lane):
-                    budget.spend_token(200 * lane)
+                if budget.decode(1, 200 * lane):
+                    budget.spend_decode(1, 200 * lane)
             chunk = budget.chunk(length - done, done) or min(SURE_CHUNK_TOKENS, length - done)
             budget.spend_chunk(chunk, done)
             done += chunk
@@ -109,7 +109,7 @@ def test_what_takes_no_time_or_does_nothing_teaches_nothing():
 
 def test_an_empty_step_always_affords_something():
     model = CostModel(1e-6)
-    assert StepBudget(model, 1e-6, 512).affords_token(10_000)
+    assert StepBudget(model, 1e-6, 512).decode(1, 10_000)
     assert StepBudget(model, 1e-6, 512).chunk(1000, 10_000) == SURE_CHUNK_TOKENS
     assert StepBudget(model, 1e-6, 512).chunk(3, 10_000) == 3
     assert StepBudget(model, 1e-6, 4).chunk(1000, 0) == 4
@@ -163,7 +163,7 @@ def test_what_is_spare_fits_and_one_more_would_not():
     serve(model, Machine())
     budget = StepBudget(model, BUDGET_S, 512)
     for _ in range(8):
-        budget.spend_token(300)
+        budget.spend_decode(1, 300)
     spare = budget.spare(1000)
     assert 0 < spare < 1000
     assert budget.spare(3) == 3

@@ -94,9 +94,9 @@ def test_whatever_drafts_bring_is_within_what_was_reserved(page_size, computed, 
     settled = lane(prompt=computed, page_size=page_size, max_new_tokens=50)
     settled.plan(1, computed, 0.0), settled.apply(outcome(computed)), settled.land(1)
     settled.request.generated.append(5)
-    settled.plan(2, 1, 0.0), settled.allow_drafts()
+    settled.plan(2, 1, 0.0), settled.allow_more()
     reserved = settled.growth_tokens(1) + spare * page_size
-    settled.plan(3, 1, 0.0), settled.allow_drafts()
+    settled.plan(3, 1, 0.0), settled.allow_more()
     settled.apply(outcome(computed + 1 + gained)), settled.land(2)
     settled.request.generated.extend([5] * (1 + gained))
     assert settled.belief() == (computed + 2 + gained, computed + 3 + gained)

@@ -1,0 +1,93 @@
+"""The requests that wait at one executor until it has compiled their constraints. They hold nothing, and nobody back.
+
+Knows who wants which constraint, and when it was asked for. Does not know what becomes of one that is compiled. One
+question goes out for all that want the same; an answer that does not come is asked for again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from shared import wire
+from shared.invariant import require
+
+if TYPE_CHECKING:
+    from services.scheduler.request import Request
+
+ASK_AGAIN_S = 30.0  # far longer than any constraint may take
+
+
+@dataclass(slots=True)
+class Want:
+    """A constraint, and who waits for it, in the order in which they came."""
+
+    constraint: wire.Constraint
+    requests: dict[Request, None] = field(default_factory=dict)
+    asked_s: float | None = None
+
+
+class Parking:
+    def __init__(self) -> None:
+        self._wants: dict[str, Want] = {}  # by the constraint's key
+        self._unasked: list[str] = []
+        self._keys: dict[Request, str] = {}
+
+    def __len__(self) -> int:
+        return len(self._keys)
+
+    def __iter__(self) -> Iterator[Request]:
+        return iter(self._keys)
+
+    def __contains__(self, request: Request) -> bool:
+        return request in self._keys
+
+    def requests(self, key: str) -> list[Request]:
+        """Those that wait for this constraint."""
+        return list(self._wants[key].requests) if key in self._wants else []
+
+    def add(self, request: Request) -> None:
+        """Raises ValueError if it has no constraint, or waits here already."""
+        key, constraint = request.constraint_key, request.submit.constraint
+        if key is None or constraint is None or request in self._keys:
+            raise ValueError(f"number {request.order} by arrival has nothing to wait for, or does so already")
+        if key not in self._wants:
+            self._wants[key] = Want(constraint)
+            self._unasked.append(key)
+        self._wants[key].requests[request] = None
+        self._keys[request] = key
+
+    def remove(self, request: Request) -> None:
+        """Raises KeyError if it is not here."""
+        key = self._keys.pop(request)
+        want = self._wants[key]
+        del want.requests[request]
+        if not want.requests:
+            del self._wants[key]
+
+    def ask_again(self, now_s: float) -> None:
+        """For what was asked long ago."""
+        for key, want in self._wants.items():
+            if want.asked_s is not None and now_s - want.asked_s >= ASK_AGAIN_S:
+                want.asked_s = None
+                self._unasked.append(key)
+
+    def take_questions(self, now_s: float) -> Iterator[wire.Compile]:
+        """What the executor is to be asked now."""
+        unasked, self._unasked = self._unasked, []
+        for key in unasked:
+            want = self._wants.get(key)
+            if want is not None and want.asked_s is None:
+                want.asked_s = now_s
+                yield wire.Compile(want.constraint)
+
+    def check_integrity(self) -> None:
+        """Raises BrokenInvariant with what is wrong, once all questions are taken."""
+        require(not self._unasked, "a constraint was not asked for")
+        require(all(want.requests for want in self._wants.values()), "a constraint is wanted by nobody")
+        require(all(want.asked_s is not None for want in self._wants.values()), "a question was forgotten")
+        parked = [(request, key) for key, want in self._wants.items() for request in want.requests]
+        require(len(parked) == len(self._keys) and dict(parked) == self._keys, "a request is parked wrongly")
+        for request, key in parked:
+            require(request.constraint_key == key, f"{request.key} waits for another's constraint")

@@ -2,8 +2,8 @@
 
 `none`: the model is not shown the functions, and nothing in its output is read as a call (SGLang's way; in vLLM it
 still sees them). `auto`: text or calls. `required` and a named function: calls alone, and of a named one a single call.
-In each of these the arguments obey the function's schema: strictly if every function says so, else what cannot be
-enforced of a schema is left to the model.
+In each of these the arguments obey the function's schema: strictly if the function says so, else what cannot be
+enforced of the schema is left to the model.
 """
 
 from __future__ import annotations
@@ -71,20 +71,16 @@ def read_tools(fields: ToolFields, caps: ConstraintsConfig, style: ToolFormat) -
     if not functions or choice == "none":
         return Tools()
     allowed = range(len(functions)) if index is None else range(index, index + 1)
-    source = {
-        "type": "structural_tag",
-        "structures": [_structure(functions[number], style) for number in allowed],
+    form = {
+        "type": "triggered_tags",
         "triggers": style.triggers,
-        "separator": style.separator,
+        "tags": [_tag(functions[number], style) for number in allowed],
         "at_least_one": choice == "required",
         "stop_after_first": index is not None or not fields.parallel_tool_calls,
+        "separator": style.separator,
     }
-    constraint = wire.Constraint(
-        "structural_tag",
-        json_source(source, "tools", caps),
-        strict=all(functions[number].strict for number in allowed),
-        whitespace=fields.json_whitespace,
-    )
+    source = json_source({"type": "structural_tag", "format": form}, "tools", caps)
+    constraint = wire.Constraint("structural_tag", source, whitespace=fields.json_whitespace)
     return Tools(tuple(map(_shown, functions)), Asked("tools", constraint, _names(allowed)), style)
 
 
@@ -140,15 +136,16 @@ def _named(raw: Any) -> str:
             return convert(choice.function, _NamedFunction).name
 
 
-def _structure(function: Function, style: ToolFormat) -> dict[str, Any]:
+def _tag(function: Function, style: ToolFormat) -> dict[str, Any]:
     begin, end = style.tag(function.name)
     schema = {"type": "object", **function.parameters} if function.parameters else NO_PARAMETERS
-    return {"begin": begin, "schema": schema, "end": end}
+    content = {"type": "json_schema", "json_schema": schema, "strict": function.strict}
+    return {"type": "tag", "begin": begin, "content": content, "end": end}
 
 
 def _names(numbers: Sequence[int]) -> Names:
     places = {
-        f"constraint.structures.{place}.schema": f"tools.{number}.function.parameters"
+        f"constraint.format.tags.{place}.content.json_schema": f"tools.{number}.function.parameters"
         for place, number in enumerate(numbers)
     }
     return {"constraint": "tools", **places}

@@ -168,7 +168,7 @@ TOOLS = [
         (
             "/v1/chat/completions",
             {**CHAT, "tools": TOOLS},
-            ".structures.1.schema.properties.city.type",
+            ".format.tags.1.content.json_schema.properties.city.type",
             "tools.1.function.parameters.properties.city.type",
         ),
         ("/v1/chat/completions", {**CHAT, "tools": TOOLS}, "", "tools"),

@@ -114,7 +114,9 @@ async def test_tools_of_a_pydantic_model(client, served):
     await client.chat.completions.create(model="tiny", messages=HELLO, tools=tools, tool_choice="required")
     (encode,) = served.pipeline.encodes
     assert encode.tools[0]["function"]["name"] == "Book"
-    assert encode.constraint.strict
+    (tag,) = json.loads(encode.constraint.source)["format"]["tags"]
+    assert tag["content"]["strict"]
+    assert list(tag["content"]["json_schema"]["properties"]) == ["title", "year"]
 
 
 async def test_a_conversation_with_a_call_and_its_answer(client, served):

@@ -41,28 +41,38 @@ def source(*tools, **fields):
     return json.loads(constraint.source)
 
 
+def form(*tools, **fields):
+    return source(*tools, **fields)["format"]
+
+
+def schema(parameters):
+    return form(tool(parameters=parameters))["tags"][0]["content"]["json_schema"]
+
+
+def tag(name, schema, strict=False):
+    begin, end = HERMES.tag(name)
+    content = {"type": "json_schema", "json_schema": schema, "strict": strict}
+    return {"type": "tag", "begin": begin, "content": content, "end": end}
+
+
 def test_a_call_is_a_tag_around_arguments_that_obey_the_schema():
     assert source(WEATHER, tool()) == {
         "type": "structural_tag",
-        "structures": [
-            {
-                "begin": '<tool_call>\n{"name": "get_weather", "arguments": ',
-                "schema": CITY,
-                "end": "}\n</tool_call>",
-            },
-            {"begin": '<tool_call>\n{"name": "f", "arguments": ', "schema": NOTHING, "end": "}\n</tool_call>"},
-        ],
-        "triggers": ["<tool_call>"],
-        "separator": "\n",
-        "at_least_one": False,
-        "stop_after_first": False,
+        "format": {
+            "type": "triggered_tags",
+            "triggers": ["<tool_call>"],
+            "tags": [tag("get_weather", CITY), tag("f", NOTHING)],
+            "at_least_one": False,
+            "stop_after_first": False,
+            "separator": "\n",
+        },
     }
 
 
 def test_the_models_own_format_is_used():
-    asked = source(WEATHER, terms=Terms(LIMITS, LLAMA3, "", 1))
-    assert asked["structures"][0]["begin"] == '{"name": "get_weather", "parameters": '
-    assert asked["triggers"] == ['{"name": ']
+    asked = form(WEATHER, terms=Terms(LIMITS, LLAMA3, "", 1))
+    assert asked["tags"][0]["begin"] == '{"name": "get_weather", "parameters": '
+    assert (asked["triggers"], asked["separator"]) == (['{"name": '], "; ")
 
 
 @pytest.mark.parametrize(
@@ -77,16 +87,15 @@ def test_the_models_own_format_is_used():
     ],
 )
 def test_how_many_calls_each_choice_allows(fields, at_least_one, stop_after_first):
-    asked = source(WEATHER, tool(), **fields)
+    asked = form(WEATHER, tool(), **fields)
     assert (asked["at_least_one"], asked["stop_after_first"]) == (at_least_one, stop_after_first)
 
 
 def test_a_named_function_is_the_only_one_to_call_and_all_are_shown():
     call = read(WEATHER, tool(), tool_choice=NAMED)
-    (structure,) = json.loads(call.request.constraint.source)["structures"]
-    assert structure["schema"] == NOTHING
+    assert form(WEATHER, tool(), tool_choice=NAMED)["tags"] == [tag("f", NOTHING)]
     assert call.request.tools == (WEATHER, tool())
-    assert call.name_of("constraint.structures.0.schema.a") == "tools.1.function.parameters.a"
+    assert call.name_of("constraint.format.tags.0.content.json_schema.a") == "tools.1.function.parameters.a"
 
 
 def test_none_is_a_request_without_tools():
@@ -109,31 +118,29 @@ def test_without_tools_there_is_nothing_to_choose():
     assert refusal(tool_choice=NAMED).param == "tool_choice"
 
 
-def test_strict_if_all_that_may_be_called_say_so():
-    strict, relaxed = tool("g", strict=True), tool("f")
-    assert read(strict).request.constraint.strict
-    assert not read(strict, relaxed).request.constraint.strict
-    assert not read(relaxed).request.constraint.strict
-    named = {"type": "function", "function": {"name": "g"}}
-    assert read(strict, relaxed, tool_choice=named).request.constraint.strict
-    assert read(strict, json_whitespace="flexible").request.constraint.whitespace == "flexible"
+def test_each_function_is_as_strict_as_it_says():
+    tags = form(tool("g", strict=True), tool("f", strict=False))["tags"]
+    assert tags == [tag("g", NOTHING, strict=True), tag("f", NOTHING)]
+
+
+def test_the_whitespace_of_arguments():
+    assert read(tool(), json_whitespace="flexible").request.constraint.whitespace == "flexible"
 
 
 @pytest.mark.parametrize("parameters", [None, {}])
 def test_a_function_without_parameters_takes_an_empty_object(parameters):
-    assert source(tool(parameters=parameters))["structures"][0]["schema"] == NOTHING
+    assert schema(parameters) == NOTHING
 
 
 def test_arguments_are_an_object_even_if_the_schema_does_not_say_so():
     parameters = {"properties": {"b": {}, "a": {}}}
-    schema = source(tool(parameters=parameters))["structures"][0]["schema"]
-    assert schema == {"type": "object", **parameters}
-    assert list(schema["properties"]) == ["b", "a"]
+    assert schema(parameters) == {"type": "object", **parameters}
+    assert list(schema(parameters)["properties"]) == ["b", "a"]
 
 
 def test_places_in_a_schema_by_the_clients_words():
     call = read(tool(), WEATHER)
-    path = "constraint.structures.1.schema.properties.a.type"
+    path = "constraint.format.tags.1.content.json_schema.properties.a.type"
     assert call.name_of(path) == "tools.1.function.parameters.properties.a.type"
     assert call.name_of("constraint") == "tools"
 

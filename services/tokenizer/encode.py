@@ -13,7 +13,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from services.tokenizer.codec import Codec, Ids, NotText
-from services.tokenizer.templates import ChatTemplate, TemplateFailed
+from services.tokenizer.jinja_sandbox import TemplateFailed
+from services.tokenizer.templates import ChatTemplate
 from shared import wire
 from shared.model_card import ModelCard
 

@@ -1,7 +1,7 @@
 """Chat templates: messages to text, as transformers' `apply_chat_template` does it (same sandbox, same settings).
 
 Knows Jinja and one template, the operator's, compiled once. Knows no token ids, and never takes a template from a
-request.
+request. A template that does not speak of tools is shown them, and calls, as plain text.
 
 What a client wrote cannot pose as the template's own special tokens: a special token's text inside a message, a tool
 or a template variable is marked, and comes out as a `Piece` of its own with `literal` set, which is to be encoded as
@@ -11,35 +11,26 @@ are not for interchange; they are taken out of what a client wrote.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Sequence
-from datetime import datetime
 from typing import Any, NamedTuple
 
 import jinja2
-import jinja2.ext
 import jinja2.nodes
-import jinja2.parser
-import jinja2.sandbox
 import msgspec
 
+from services.tokenizer.jinja_sandbox import TemplateFailed, environment
+from services.tokenizer.tool_text import ToolText
 from shared import wire
 from shared.config import ConfigError
+from shared.tool_format import tool_format
 
 LITERAL_START, LITERAL_END = "\ufdd0", "\ufdd1"
 CONTINUE_HERE = "\ufdd2 "  # the space shows whether the template trims its messages
 MARKS = re.compile("[\ufdd0-\ufdd2]")
 
+SAMPLE = "A sample of a system message."
 RESERVED = frozenset({"messages", "tools", "add_generation_prompt", "bos_token", "eos_token"})
-
-
-class TemplateFailed(Exception):
-    """These messages cannot be rendered; the text is for the client."""
-
-    def __init__(self, message: str, param: str = "messages") -> None:
-        super().__init__(message)
-        self.param = param
 
 
 class TemplateOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -71,8 +62,11 @@ class ChatTemplate:
         self._special = re.compile(special)
         self._marked_special = re.compile(f"{LITERAL_START}({special}){LITERAL_END}|{LITERAL_START}|{LITERAL_END}")
         self._variables = {"bos_token": bos_token, "eos_token": eos_token}
+        self._tool_text: ToolText | None = None  # what the template itself cannot show
         try:
-            self._template = None if source is None else _environment().from_string(source)
+            self._template = None if source is None else environment().from_string(source)
+            if self._template is not None and not _knows_tools(source):
+                self._tool_text = ToolText(tool_format(source), in_system=self._takes_system(self._template))
         except jinja2.TemplateError as error:
             raise ConfigError(f"the model's chat template is not valid: {error}") from error
 
@@ -89,9 +83,11 @@ class ChatTemplate:
             raise TemplateFailed("there are no messages")
         chosen = _template_options(options or {})
         try:
+            if self._tool_text is not None:
+                messages, tools = self._tool_text.rewrite(messages, tools), None
             text = self._render(self._template, messages, tools, chosen)
-        except TemplateFailed:
-            raise
+        except TemplateFailed as failed:
+            raise TemplateFailed(MARKS.sub("", str(failed)), failed.param) from None
         except Exception as error:  # whatever a template's code may raise on messages of a shape it does not expect
             words = MARKS.sub("", str(error))
             raise TemplateFailed(f"the model's chat template cannot show these messages: {words}") from error
@@ -119,13 +115,21 @@ class ChatTemplate:
         text = template.render(variables)
         return _cut_at_mark(text) if options.continue_final_message else text
 
+    def _takes_system(self, template: jinja2.Template) -> bool:
+        """Some templates refuse one, and some leave it out."""
+        messages = [wire.ChatMessage("system", SAMPLE), wire.ChatMessage("user", "x")]
+        try:
+            return SAMPLE in self._render(template, messages, None, TemplateOptions())
+        except Exception:  # as in `render`
+            return False
+
     def _marked(self, value: Any) -> Any:
-        """The value with its special tokens wrapped in marks; keys stay as they are."""
+        """The value with its special tokens wrapped in marks, those in keys too."""
         match value:
             case str():
                 return self._special.sub(f"{LITERAL_START}\\g<0>{LITERAL_END}", MARKS.sub("", value))
             case dict():
-                return {key: self._marked(item) for key, item in value.items()}
+                return {self._marked(key): self._marked(item) for key, item in value.items()}
             case list() | tuple():
                 return [self._marked(item) for item in value]
             case _:
@@ -135,6 +139,11 @@ class ChatTemplate:
         """Split at the marks; a lone one (the template cut the string) is dropped but still separates."""
         parts = self._marked_special.split(text)  # text, marked token or None, text, marked token or None, ... text
         return [Piece(part, literal=index % 2 == 1) for index, part in enumerate(parts) if part]
+
+
+def _knows_tools(source: str | None) -> bool:
+    names = environment().parse(source or "").find_all(jinja2.nodes.Name)
+    return any(name.name == "tools" for name in names)
 
 
 def _template_options(options: dict[str, Any]) -> TemplateOptions:
@@ -163,71 +172,3 @@ def _cut_at_mark(text: str) -> str:
     if not mark:
         raise TemplateFailed("the chat template does not show the final message as it is", "continue_final_message")
     return before if after.startswith(" ") else before.rstrip()
-
-
-# --- the sandbox -----------------------------------------------------------------------------------------------------
-
-
-class _GenerationTag(jinja2.ext.Extension):
-    """`{% generation %}` marks the assistant's part for training; here its body is simply shown."""
-
-    tags = {"generation"}  # noqa: RUF012 - Jinja's own declaration
-
-    def parse(self, parser: jinja2.parser.Parser) -> jinja2.nodes.Node:
-        line = next(parser.stream).lineno
-        body = parser.parse_statements(("name:endgeneration",), drop_needle=True)
-        return jinja2.nodes.Scope(body, lineno=line)
-
-
-class _Namespace(jinja2.utils.Namespace):
-    """Without underscore names, by which a template could reach the interpreter."""
-
-    def __init__(*args: Any, **values: Any) -> None:  # so that a template may call it with self=
-        self, *rest = args
-        attributes = dict(*rest, **values)
-        for name in attributes:
-            _check_name(name)
-        jinja2.utils.Namespace.__init__(self, attributes)
-
-    def __setitem__(self, name: str, value: Any) -> None:
-        _check_name(name)
-        super().__setitem__(name, value)
-
-
-def _check_name(name: object) -> None:
-    if isinstance(name, str) and name.startswith("_"):
-        raise jinja2.exceptions.SecurityError(f"a namespace cannot hold {name!r}")
-
-
-def _environment() -> jinja2.sandbox.ImmutableSandboxedEnvironment:
-    environment = jinja2.sandbox.ImmutableSandboxedEnvironment(
-        trim_blocks=True, lstrip_blocks=True, extensions=[_GenerationTag, jinja2.ext.loopcontrols]
-    )
-    environment.filters["tojson"] = _to_json
-    environment.globals.update(
-        raise_exception=_raise_exception, strftime_now=_strftime_now, namespace=_Namespace, dict=_new_dict
-    )
-    return environment
-
-
-def _to_json(
-    value: Any,
-    ensure_ascii: bool = False,
-    indent: int | None = None,
-    separators: tuple[str, str] | None = None,
-    sort_keys: bool = False,
-) -> str:
-    """Jinja's own filter escapes HTML."""
-    return json.dumps(value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys)
-
-
-def _raise_exception(message: object) -> None:
-    raise TemplateFailed(MARKS.sub("", str(message)))
-
-
-def _strftime_now(pattern: str) -> str:
-    return datetime.now().strftime(pattern)
-
-
-def _new_dict(*arguments: Any, **values: Any) -> dict[str, Any]:
-    return dict(*arguments, **values)

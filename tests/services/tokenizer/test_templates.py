@@ -5,7 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jinja2 import TemplateError
 
-from services.tokenizer.templates import MARKS, ChatTemplate, TemplateFailed
+from services.tokenizer.jinja_sandbox import TemplateFailed
+from services.tokenizer.templates import MARKS, ChatTemplate
 from shared import wire
 from shared.config import ConfigError
 from tests.support.tiny_model import CHAT_TEMPLATE as CHATML
@@ -95,7 +96,8 @@ def by_transformers(source, messages, tools=None, **options):
     ],
 )
 def test_published_templates_render_as_in_transformers(name, options):
-    for messages, tools in ((TALK, None), (TALK, TOOLS), (CALLS, TOOLS)):
+    with_tools = ((TALK, TOOLS), (CALLS, TOOLS)) if name == "qwen" else ()  # the others know none
+    for messages, tools in ((TALK, None), *with_tools):
         try:
             theirs = by_transformers(PUBLISHED[name], messages, tools, **options)
         except TemplateError as refusal:
@@ -148,6 +150,45 @@ def test_options_that_cannot_be_are_refused_by_name(options, param):
 def test_a_template_that_hides_the_final_message_cannot_continue_it():
     with pytest.raises(TemplateFailed, match="does not show the final message"):
         render("{{ messages | length }}", TALK, continue_final_message=True)
+
+
+# --- tools -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_template_that_speaks_of_tools_is_handed_them():
+    assert '<tools>\n{"type": "function"' in render(QWEN, TALK, TOOLS)
+    source = (
+        "{%- if not tools is defined %}{%- set tools = none %}{%- endif %}{{ messages[0].tool_calls[0].function.name }}"
+    )
+    assert render(source, CALLS[1:], TOOLS) == "w"
+
+
+def test_another_one_is_shown_them_as_text():
+    text = render(CHATML, CALLS, TOOLS)
+    assert text.startswith("<|im_start|>system\n# Tools\n")
+    assert '<tool_call>\n{"name": "w", "arguments": {"city": "Köln <>"}}\n</tool_call><|im_end|>' in text
+    assert "<|im_start|>user\n<tool_response>\nsunny\n</tool_response><|im_end|>\n" in text
+
+
+SYSTEM_REFUSED = "{% if messages[0].role == 'system' %}{{ raise_exception('no') }}{% endif %}"
+SYSTEM_LEFT_OUT = "{% for message in messages if message.role != 'system' %}{{ message.content }}{% endfor %}"
+
+
+@pytest.mark.parametrize("source", [SYSTEM_REFUSED + "{{ messages[0].content }}", SYSTEM_LEFT_OUT, MISTRAL])
+def test_a_template_without_system_messages_is_shown_them_by_the_user(source):
+    text = render(source, [wire.ChatMessage("user", "Weather?")], TOOLS)
+    assert text.replace("[INST] ", "").startswith("# Tools\n")
+    assert "\n\nWeather?" in text
+
+
+def test_calls_of_a_shape_that_cannot_be_shown_are_refused():
+    with pytest.raises(TemplateFailed, match="cannot show these messages"):
+        render(CHATML, [wire.ChatMessage("assistant", "", {"tool_calls": [{"name": "w"}]})])
+
+
+def test_ascii_where_a_template_asks_for_it():
+    source = "{{ messages[0].content | tojson(ensure_ascii=True) }}"
+    assert render(source, [wire.ChatMessage("user", "é\x7f😀\\")]) == '"\\u00e9\x7f\\ud83d\\ude00\\\\"'
 
 
 # --- failures --------------------------------------------------------------------------------------------------------
@@ -234,6 +275,9 @@ def test_the_longest_special_token_is_taken():
         ("{{ messages[0].name }}", wire.ChatMessage("user", "", {"name": "<|im_end|>"}), None, {}),
         ("{{ messages[0].a[0].b }}", wire.ChatMessage("user", "", {"a": [{"b": "<|im_end|>"}]}), None, {}),
         ("{{ tools | tojson }}", wire.ChatMessage("user", ""), ({"name": "<|im_end|>"},), {}),
+        ("{{ tools | tojson }}", wire.ChatMessage("user", ""), ({"parameters": {"<|im_end|>": {}}},), {}),
+        ("{{ tools | tojson(ensure_ascii=True) }}", wire.ChatMessage("user", ""), ({"name": "é<|im_end|>"},), {}),
+        (CHATML, wire.ChatMessage("user", "x"), ({"parameters": {"<|im_end|>": {}}},), {}),
         ("{{ x }}", wire.ChatMessage("user", ""), None, {"chat_template_kwargs": {"x": "<|im_end|>"}}),
     ],
 )

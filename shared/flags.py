@@ -58,6 +58,7 @@ _SWITCHES: tuple[tuple[str, str, bool | str, str], ...] = (
     ("--disable-radix-cache", "executor.disable_radix_cache", True, "compute every prompt anew"),
     ("--disable-adaptive-cache", "executor.adaptive_cache", False, "no cheap mode for namespaces of little reuse"),
     ("--disable-speculation", "executor.speculation", "off", "no drafts from a request's own text"),
+    ("--disable-jump-forward", "constraints.jump_forward", False, "forced tokens are computed one by one"),
     ("--sglang-metrics", "gateway.sglang_metrics", True, "the main figures also under SGLang's names"),
     ("--show-cached-text", "gateway.show_cached_text", True, "/cache shows the first words of each cached prefix"),
     ("--enable-metrics", "gateway.enable_metrics", True, "serve /metrics (on by default)"),

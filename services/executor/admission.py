@@ -10,19 +10,22 @@ from dataclasses import dataclass
 from shared import wire
 
 INTERNAL = wire.Error("the executor failed on this request", "internal_error", status=500)
+UNCONSTRAINED = wire.Error(
+    "constrained decoding is not possible with this model's tokenizer", "unsupported", "constraint", status=501
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
     vocab_size: int
     max_model_len: int
+    constrains: bool = False  # there is a stage for constraints
 
 
 def refusal(admit: wire.Admit, limits: Limits) -> wire.Error | None:
     """Why the request cannot run here; None if it can."""
-    if admit.constraint is not None:
-        reason = f"constrained decoding ({admit.constraint.kind}) is not supported by this executor"
-        return wire.Error(reason, "unsupported", admit.constraint.kind)
+    if admit.constraint is not None and not limits.constrains:
+        return UNCONSTRAINED
     if not admit.prompt_token_ids:
         return wire.Error("the prompt has no tokens", "invalid_prompt", "prompt")
     longest = len(admit.prompt_token_ids) + max(admit.max_new_tokens, len(admit.resume_token_ids))

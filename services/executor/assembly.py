@@ -6,9 +6,17 @@ Knows how the parts fit together. Called once, in the thread that will run the s
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
 
 import torch
 
+from services.executor.constraint.cache import GrammarCache
+from services.executor.constraint.compiler import Compiler
+from services.executor.constraint.engine import Grammar, TokenizerFailed, load_tokenizer
+from services.executor.constraint.sandbox import Sandbox, worker_command
+from services.executor.constraint.stage import ConstraintStage
+from services.executor.constraint.states import StateStore
 from services.executor.drafting import Drafting
 from services.executor.engines import load_engine
 from services.executor.kv_pool import bytes_per_token, decide_capacity, make_pool
@@ -18,16 +26,19 @@ from services.executor.radix_cache import NoCache, RadixCache
 from services.executor.reuse import Reuse
 from services.executor.slots import SlotAllocator
 from services.executor.step import StepRunner
-from shared import wire
-from shared.config import Config, ConfigError, ExecutorConfig
+from shared import logging, wire
+from shared.config import Config, ConfigError, ConstraintsConfig, ExecutorConfig
 from shared.cores import usable_cores
 from shared.model_card import load_card, prepared_folder
+
+FORCED_TOKENS = 32  # the most that a constraint appends to one request in a step
 
 
 @dataclass(frozen=True, slots=True)
 class Assembled:
     runner: StepRunner
     info: wire.ExecutorInfo
+    compiler: Compiler | None = None  # for the event loop; None: the model cannot be constrained
 
 
 def assemble(config: Config) -> Assembled:
@@ -37,7 +48,8 @@ def assemble(config: Config) -> Assembled:
     torch.set_num_threads(threads)
     device = _device(settings)
     card = load_card(config.model)
-    model = load_engine(settings, prepared_folder(config.model), device, threads)
+    folder = prepared_folder(config.model)
+    model = load_engine(settings, folder, device, threads)
     dtype = model.kv_dtype if settings.kv_dtype == "auto" else getattr(torch, settings.kv_dtype)
     capacity = decide_capacity(
         settings,
@@ -48,6 +60,7 @@ def assemble(config: Config) -> Assembled:
         on_cpu=device.type == "cpu",
     )
     slots = SlotAllocator(capacity, settings.page_size)
+    stage, compiler = _constrain(config.constraints, folder, model.shape.vocab_size, card.eos_token_ids)
     drafting = None if settings.speculation == "off" else Drafting()
     runner = StepRunner(
         model,
@@ -58,6 +71,7 @@ def assemble(config: Config) -> Assembled:
         max_model_len=card.max_model_len,
         reuse=_reuse(settings),
         drafting=drafting,
+        constraints=stage,
     )
     info = wire.ExecutorInfo(
         card.model_id,
@@ -67,8 +81,25 @@ def assemble(config: Config) -> Assembled:
         card.max_model_len,
         caches=not settings.disable_radix_cache,
         draft_tokens=0 if drafting is None else drafting.most_tokens,
+        forced_tokens=FORCED_TOKENS if stage is not None and stage.jumps else 0,
     )
-    return Assembled(runner, info)
+    return Assembled(runner, info, compiler)
+
+
+def _constrain(
+    caps: ConstraintsConfig, folder: Path, vocab_size: int, eos_token_ids: tuple[int, ...]
+) -> tuple[ConstraintStage, Compiler] | tuple[None, None]:
+    """The step thread's part and the event loop's, which share the grammars; none with a tokenizer of another kind."""
+    try:
+        tokenizer = load_tokenizer(folder, vocab_size, eos_token_ids)
+    except TokenizerFailed as error:
+        logging.get().warning("no_constraints", reason=str(error))
+        return None, None
+    half_bytes = caps.cache_bytes // 2
+    grammars = GrammarCache(half_bytes)
+    states = StateStore(tokenizer, budget_bytes=half_bytes, eos_token_ids=frozenset(eos_token_ids))
+    stage = ConstraintStage(grammars, states, jumps=caps.jump_forward)
+    return stage, Compiler(grammars, Sandbox(worker_command(folder), caps), partial(Grammar, tokenizer=tokenizer))
 
 
 def _cache(settings: ExecutorConfig, slots: SlotAllocator) -> RadixCache:

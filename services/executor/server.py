@@ -1,7 +1,7 @@
 """The executor's edge: dials the hub, hands plans to the step thread and its results back.
 
 Knows the link and the event loop. What a plan means is the step thread's business: a hung step blocks nothing here, and
-shows in `progress`.
+shows in `progress`. Constraints are compiled beside the steps.
 """
 
 from __future__ import annotations
@@ -13,10 +13,13 @@ from typing import assert_never
 
 import msgspec
 
+from services.executor.admission import UNCONSTRAINED
 from services.executor.assembly import Assembled, assemble
+from services.executor.constraint.compiler import Compiler
 from services.executor.worker import Died, Event, Expire, Gap, Loaded, Report, Reset, Stop, Worker
 from shared import logging, wire
 from shared.config import ConfigError
+from shared.constraints import key_of
 from shared.link import DialledLink, Joined, Left, LinkEvent, Received
 from shared.service import Context, Service
 
@@ -39,28 +42,33 @@ class ExecutorService:
         self._clock = clock
         self._log = logging.get()
         self._loop = asyncio.get_running_loop()
-        self._loaded: asyncio.Future[wire.ExecutorInfo] = self._loop.create_future()
+        self._loaded: asyncio.Future[Assembled] = self._loop.create_future()
         self._worker = Worker(assemble, self._emit, clock=clock)
         self._link: DialledLink | None = None
         self._scheduler: str | None = None  # whose lanes the step thread holds
         self._epoch = 0
         self._flush_ends_s: dict[str, float] = {}  # by call
+        self._compiler: Compiler | None = None
+        self._compiling: set[asyncio.Task[None]] = set()
 
     async def start(self) -> None:
         """Load, then dial. Raises ConfigError if the configured model cannot be served."""
-        info = await self._load()
+        assembled = await self._load()
+        self._compiler = assembled.compiler
+        if self._compiler is not None:
+            self._compiler.warm_up()
         self._link = self._context.dial(
             "hub",
             "executor",
             wire.HubToExecutor,
             self._on_link,
             progress=self.progress,
-            executor=info,
+            executor=assembled.info,
             clock=self._clock,
         )
-        self._log.info("loaded", **msgspec.structs.asdict(info))
+        self._log.info("loaded", **msgspec.structs.asdict(assembled.info))
 
-    async def _load(self) -> wire.ExecutorInfo:
+    async def _load(self) -> Assembled:
         self._worker.start()
         try:
             return await self._loaded
@@ -72,9 +80,18 @@ class ExecutorService:
 
     async def stop(self) -> None:
         self._worker.send(Stop())
+        await self._stop_compiling()
         await asyncio.to_thread(self._worker.join, STOP_S)
         if self._link is not None:
             self._link.close()
+
+    async def _stop_compiling(self) -> None:
+        tasks = list(self._compiling)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        if self._compiler is not None:
+            await self._compiler.close()
 
     def tick(self) -> None:
         if self._link is not None:
@@ -122,10 +139,18 @@ class ExecutorService:
                 self._worker.send(message)
             case wire.StepPlan() | wire.Cancel() | wire.Admin():
                 self._worker.send(message)
+            case wire.Compile(constraint):
+                task = self._loop.create_task(self._compile(self._epoch, constraint))
+                self._compiling.add(task)
+                task.add_done_callback(self._compiling.discard)
             case wire.Heartbeat() | wire.Welcome() | wire.Refused() | wire.Reset():
                 pass  # the link's own business
             case unknown:
                 assert_never(unknown)
+
+    async def _compile(self, epoch: int, constraint: wire.Constraint) -> None:
+        error = UNCONSTRAINED if self._compiler is None else await self._compiler.compile(constraint)
+        self._deliver(epoch, wire.Compiled(key_of(constraint), error))
 
     # --- from the step thread ----------------------------------------------------------------------------------------
 
@@ -135,8 +160,8 @@ class ExecutorService:
 
     def _on_event(self, event: Event) -> None:
         match event:
-            case Loaded(info):
-                self._loaded.set_result(info)
+            case Loaded(assembled):
+                self._loaded.set_result(assembled)
             case Report(epoch, message):
                 self._deliver(epoch, message)
             case Gap():
@@ -146,7 +171,9 @@ class ExecutorService:
             case unknown:
                 assert_never(unknown)
 
-    def _deliver(self, epoch: int, message: wire.StepResult | wire.TreeChanged | wire.AdminReply) -> None:
+    def _deliver(
+        self, epoch: int, message: wire.StepResult | wire.TreeChanged | wire.AdminReply | wire.Compiled
+    ) -> None:
         if epoch != self._epoch or self._scheduler is None or self._link is None:
             return  # of a grant that is over
         if isinstance(message, wire.AdminReply):

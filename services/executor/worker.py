@@ -48,7 +48,7 @@ Command: TypeAlias = wire.StepPlan | wire.Cancel | wire.Admin | Reset | Expire |
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    info: wire.ExecutorInfo
+    assembled: Assembled  # of which the runner stays in the thread
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +126,7 @@ class Worker:
     def _run(self) -> None:
         try:
             assembled = self._assemble()
-            self._emit(Loaded(assembled.info))
+            self._emit(Loaded(assembled))
             self._work(assembled)
         except BaseException as error:  # a panic of a Rust library is no Exception
             self._emit(Died(error))

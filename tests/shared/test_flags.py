@@ -33,6 +33,7 @@ def test_every_flag_names_a_key_of_the_configuration():
         "--detokenizers": "2", "--run-dir": "/r",
     }  # fmt: skip
     switches = ["--disable-adaptive-cache", "--sglang-metrics", "--show-cached-text", "--enable-metrics"]
+    switches.append("--disable-jump-forward")
     switches += ["--allow-plain-tcp", "--api-key", "k1", "--api-key", "k2"]
     argv = [part for pair in given.items() for part in pair] + switches + ["--set", "tokenizer.credits=3"]
     config = load(overrides=parse(*argv))
@@ -41,6 +42,7 @@ def test_every_flag_names_a_key_of_the_configuration():
     assert (executor.page_size, executor.replicas, executor.eviction_policy) == (16, 2, "lfu")
     assert (executor.cache_quota, executor.adaptive_cache) == (0.25, False)
     assert config.scheduler.policy == "dfs-weight"
+    assert not config.constraints.jump_forward
     assert config.gateway.sglang_metrics
     assert config.gateway.show_cached_text
     assert config.tokenizer.credits == 3

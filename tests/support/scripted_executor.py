@@ -22,6 +22,7 @@ from msgspec import Meta
 
 from shared import wire
 from shared.config import Config, ConfigError
+from shared.constraints import key_of
 from shared.link import DialledLink, Joined, Left, LinkEvent, Received
 from shared.model_card import ModelCard, load_card
 from shared.service import Context, Service, main
@@ -371,6 +372,8 @@ class ScriptedExecutorService:
                 self._executor.cancel(lanes)
             case Received(hub, wire.Admin() as admin):
                 self._hub.send(hub, wire.AdminReply(admin.call_id))
+            case Received(hub, wire.Compile(constraint)):
+                self._hub.send(hub, wire.Compiled(key_of(constraint)))
             case Received():
                 pass  # a heartbeat
             case _:

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from shared import config as configuration
 from shared import wire
 from shared.config import Config, ConfigError, LinksConfig, ModelConfig
+from shared.constraints import key_of
 from shared.link import BoundLink, Joined, Received
 from shared.model_card import load_card, prepared_folder
 from shared.transport import MemoryTransport, ZmqTransport
@@ -348,6 +349,14 @@ async def test_admin_calls_are_answered():
         rig.hub.say(wire.Admin("c", "flush"))
         rig.transport.pump()
         assert rig.hub.take() == [wire.AdminReply("c")]
+
+
+async def test_every_constraint_is_ready():
+    async with rigged() as rig:
+        constraint = wire.Constraint("regex", "a+")
+        rig.hub.say(wire.Compile(constraint))
+        rig.transport.pump()
+        assert rig.hub.take() == [wire.Compiled(key_of(constraint))]
 
 
 async def test_a_new_grant_forgets_lanes_and_plans():

@@ -53,7 +53,8 @@ Answer: TypeAlias = Done | Wrong | TooComplex | Broken
 
 encode = msgspec.msgpack.Encoder().encode
 decode_job = msgspec.msgpack.Decoder(Job).decode
-decode_answer = msgspec.msgpack.Decoder(Ready | Done | Wrong | TooComplex | Broken).decode
+_answers: msgspec.msgpack.Decoder[Ready | Answer] = msgspec.msgpack.Decoder(Ready | Answer)
+decode_answer = _answers.decode
 
 
 def framed(message: Job | Ready | Answer) -> bytes:

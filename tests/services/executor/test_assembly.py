@@ -1,22 +1,26 @@
 from __future__ import annotations
 
+import shutil
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import pytest
 import torch
 
-from services.executor.assembly import Assembled, assemble
+from services.executor.admission import UNCONSTRAINED
+from services.executor.assembly import FORCED_TOKENS, Assembled, assemble
 from services.executor.engines import load_engine
 from services.executor.model.forward import Model
 from services.executor.model.fused import FusedModel
 from services.executor.model.prepare import prepare
 from services.executor.nodes import Use
 from shared import wire
-from shared.config import Config, ConfigError, ExecutorConfig, ModelConfig
+from shared.config import Config, ConfigError, ConstraintsConfig, ExecutorConfig, ModelConfig
+from shared.model_card import prepared_folder
 from tests.support.tiny_model import VOCAB_SIZE, make_tiny_model
 
 PROMPTS = [[(11 * i * (lane + 1) + lane) % VOCAB_SIZE for i in range(3 + 17 * lane)] for lane in range(6)]
@@ -124,6 +128,29 @@ def test_an_executor_says_what_it_offers(model: ModelConfig) -> None:
     info = assemble(Config(model=model, executor=settings)).info
     assert (info.capacity_tokens, info.page_size, info.max_batch, info.max_model_len) == (992, 16, 5, 1024)
     assert info.caches
+
+
+@pytest.mark.parametrize(("jumps", "forced_tokens"), [(True, FORCED_TOKENS), (False, 0)])
+def test_forced_tokens_can_be_left_to_be_computed_one_by_one(
+    model: ModelConfig, jumps: bool, forced_tokens: int
+) -> None:
+    config = Config(model=model, executor=ExecutorConfig(max_total_tokens=100))
+    assembled = assemble(msgspec.structs.replace(config, constraints=ConstraintsConfig(jump_forward=jumps)))
+    assert assembled.info.forced_tokens == forced_tokens
+    assert assembled.compiler is not None
+
+
+def test_a_tokenizer_of_another_kind_leaves_a_model_without_constraints(model: ModelConfig, tmp_path: Path) -> None:
+    folder = tmp_path / "prepared"
+    shutil.copytree(prepared_folder(model), folder)
+    (folder / "tokenizer.json").write_text("{}")
+    elsewhere = msgspec.structs.replace(model, prepared=str(folder))
+    assembled = assemble(Config(model=elsewhere, executor=ExecutorConfig(threads=1, max_total_tokens=1000)))
+    assert (assembled.compiler, assembled.info.forced_tokens) == (None, 0)
+    assert len(Lanes(assembled).generate({0: PROMPTS[1]}, 10_000)[0]) == NEW_TOKENS
+    constrained = wire.Admit(9, "r", (1, 2), FOREVER, 3, constraint=wire.Constraint("regex", "a+"))
+    (outcome,) = assembled.runner.run(wire.StepPlan(1000, admits=(constrained,))).outcomes
+    assert outcome.error == UNCONSTRAINED
 
 
 def test_a_switched_off_cache_is_said_to_be_off(model: ModelConfig) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from torch import Tensor
 
+from services.executor.admission import UNCONSTRAINED
 from services.executor.assembly import Assembled
 from services.executor.kv_pool import make_pool
 from services.executor.model.forward import Batch
@@ -19,6 +20,7 @@ from services.executor.step import StepRunner
 from services.executor.worker import Gap
 from shared import wire
 from shared.config import Config, ConfigError, LinksConfig
+from shared.constraints import key_of
 from shared.link import BoundLink, Joined, Left, LinkEvent, Received
 from shared.service import Context
 from shared.transport import MemoryTransport
@@ -63,6 +65,7 @@ class Hub:
     seq: int = 0
     tree: Replica | None = None  # a copy of the executor's, under this grant
     trees_told: int = 0  # outside of steps
+    compiler: Any = None  # of constraints
 
     def __post_init__(self) -> None:
         self.link = BoundLink(
@@ -76,7 +79,7 @@ class Hub:
         slots = SlotAllocator(INFO.capacity_tokens)
         pool = make_pool(self.model.shape, INFO.capacity_tokens, device=self.model.device, dtype=self.model.dtype)
         runner = StepRunner(self.model, pool, slots, RadixCache(slots), eos_token_ids=(), max_model_len=100)
-        return Assembled(runner, INFO)
+        return Assembled(runner, INFO, self.compiler)
 
     def on_event(self, event: LinkEvent) -> None:
         match event:
@@ -250,6 +253,80 @@ async def test_a_gap_of_an_old_grant_is_of_no_account(hub: Hub) -> None:
     hub.executor.tick()
     await hub.step()
     assert len(hub.joined) == 1
+
+
+# --- constraints -----------------------------------------------------------------------------------------------------
+
+
+class GatedCompiler:
+    """Refuses patterns that begin with a question mark, once it is let."""
+
+    def __init__(self) -> None:
+        self.gate = asyncio.Event()
+        self.is_warm = self.is_closed = False
+
+    def warm_up(self) -> None:
+        self.is_warm = True
+
+    async def compile(self, constraint: wire.Constraint) -> wire.Error | None:
+        await self.gate.wait()
+        return wire.Error("no", param="constraint") if constraint.source.startswith("?") else None
+
+    async def close(self) -> None:
+        self.is_closed = True
+
+
+@pytest.fixture
+async def compiling() -> AsyncIterator[Hub]:
+    hub = Hub(compiler=GatedCompiler())
+    await hub.connect()
+    yield hub
+    await hub.executor.stop()
+    assert hub.compiler.is_closed
+
+
+async def test_a_constraint_is_answered_by_its_key_with_what_is_wrong(compiling: Hub) -> None:
+    assert compiling.compiler.is_warm
+    compiling.compiler.gate.set()
+    for source, error in (("a+", None), ("?", wire.Error("no", param="constraint"))):
+        constraint = wire.Constraint("regex", source)
+        compiling.send(wire.Compile(constraint))
+        assert await compiling.receive() == wire.Compiled(key_of(constraint), error)
+
+
+async def test_a_constraint_that_takes_long_holds_up_no_step(compiling: Hub) -> None:
+    compiling.send(wire.Compile(wire.Constraint("regex", "a+")))
+    await compiling.step(admits=(admit(0),), slices=(wire.Slice(0, 10),))
+    compiling.compiler.gate.set()
+    assert isinstance(await compiling.receive(), wire.Compiled)
+
+
+async def test_what_an_old_grant_asked_for_is_not_told_to_the_new_one(compiling: Hub) -> None:
+    compiling.send(wire.Compile(wire.Constraint("regex", "a+")))
+    await compiling.until(lambda: bool(compiling.executor._compiling))
+    compiling.link.drop("executor", "test")
+    compiling.executor.tick()
+    await compiling.until(lambda: len(compiling.joined) == 2 and compiling.tree is not None)
+    compiling.compiler.gate.set()
+    await compiling.until(lambda: not compiling.executor._compiling)
+    await compiling.step()
+    assert compiling.received == []
+
+
+async def test_stopping_does_not_wait_for_a_constraint() -> None:
+    hub = Hub(compiler=GatedCompiler())
+    await hub.connect()
+    hub.send(wire.Compile(wire.Constraint("regex", "a+")))
+    await hub.until(lambda: bool(hub.executor._compiling))
+    await hub.executor.stop()
+    assert not hub.executor._compiling
+
+
+async def test_a_model_that_cannot_be_constrained_says_so(hub: Hub) -> None:
+    hub.send(wire.Compile(wire.Constraint("regex", "a+")))
+    reply = await hub.receive()
+    assert reply == wire.Compiled(key_of(wire.Constraint("regex", "a+")), UNCONSTRAINED)
+    assert reply.error.status == 501
 
 
 # --- loading ---------------------------------------------------------------------------------------------------------

@@ -77,8 +77,8 @@ def regex(source: str = "a") -> wire.Constraint:
 
 async def test_a_grammar_comes_into_the_cache_and_is_not_compiled_again(world: World) -> None:
     assert await world.compiler.compile(regex()) is None
-    found = world.cache.get(key_of(regex()))
-    assert isinstance(found, Sized)
+    found: Any = world.cache.get(key_of(regex()))
+    assert found == Sized(key_of(regex()), "text")
     assert await world.compiler.compile(regex()) is None
     assert (world.jobs, world.built, world.cache.compiled) == (1, ["text"], 1)
 

@@ -58,7 +58,7 @@ class Draft:
         self._slices: list[wire.Slice] = []
         self._reserved_tokens = 0
         self._discounts: list[Discount] = []
-        self._forced_tokens: dict[Lane, int] = {}  # what the decodes may want to spare for them
+        self._forced_tokens: dict[Lane, int] = {}  # what the lanes may want to spare for them
         self._wanted_tokens = 0  # the same, and for drafts
         self._serves_prompts = False
         self._crowds_out = False
@@ -107,10 +107,8 @@ class Draft:
         self._running -= 1
 
     def decode(self, lane: Lane, num_tokens: int) -> None:
-        info = self.executor.info
-        forced_tokens = max(lane.forced_ask(info.forced_tokens) - (num_tokens - 1), 0)
-        self._forced_tokens[lane] = forced_tokens
-        self._wanted_tokens += max(info.draft_tokens, forced_tokens)
+        forced_tokens = self._ask_for_forced(lane, num_tokens - 1)
+        self._wanted_tokens += max(self.executor.info.draft_tokens, forced_tokens)
         self.budget.spend_decode(num_tokens, lane.context_tokens())
         self._slice(lane, num_tokens, lane.growth_tokens(num_tokens))
 
@@ -156,7 +154,14 @@ class Draft:
                 lane.allow_more(min(self._forced_tokens.get(lane, 0), spare_tokens))
         return spare_tokens
 
+    def _ask_for_forced(self, lane: Lane, at_hand: int = 0) -> int:
+        """Tokens to spare for those that its constraint may force, less some that its slice is for anyway."""
+        self._forced_tokens[lane] = max(lane.forced_ask(self.executor.info.forced_tokens) - at_hand, 0)
+        return self._forced_tokens[lane]
+
     def _prompt_slice(self, lane: Lane, num_tokens: int, reserved_tokens: int) -> None:
+        if num_tokens == lane.remaining_tokens():
+            self._wanted_tokens += self._ask_for_forced(lane)  # what every output begins with
         self.budget.spend_chunk(num_tokens, lane.context_tokens())
         self._serves_prompts = True
         self._slice(lane, num_tokens, reserved_tokens)

@@ -22,7 +22,7 @@ from shared import wire
 from shared.tokens import pages_down, pages_up
 
 RECENT_OUTCOMES = 16
-FRESH_FORCED_TOKENS = 6  # before anything has come of it
+FRESH_FORCED_TOKENS = 6  # for a start
 MORE_FORCED_TOKENS = 2  # than came lately: where they are seen only once they are computed, that is how they grow
 
 
@@ -58,7 +58,9 @@ class Lane:
     declines: int = 0  # in a row
     held: bool = False  # declined or waiting: not planned before the next tick
     ended: bool = False
-    gained: deque[int] = field(default_factory=lambda: deque(maxlen=RECENT_OUTCOMES))  # tokens beyond the first, lately
+    gained: deque[int] = field(  # lately, by outcomes that brought any tokens: those beyond the first
+        default_factory=lambda: deque((FRESH_FORCED_TOKENS,), RECENT_OUTCOMES)
+    )
 
     def __post_init__(self) -> None:
         self.start_tokens = self.request.known_tokens
@@ -118,7 +120,7 @@ class Lane:
         """Tokens to spare for what its constraint leaves no choice about: a little more than came at once lately."""
         if self.request.constraint_key is None:
             return 0
-        return min(max(self.gained, default=FRESH_FORCED_TOKENS) + MORE_FORCED_TOKENS, most)
+        return min(max(self.gained) + MORE_FORCED_TOKENS, most)
 
     @property
     def _is_exact(self) -> bool:

@@ -8,13 +8,16 @@ from services.scheduler.core import Core
 from services.scheduler.events import Drop, Send, Tick
 from shared import wire
 from shared.config import SchedulerConfig
+from shared.constraints import key_of
 from shared.link import Joined, Left, Received
 from tests.services.scheduler.hub import submit
+from tests.simulation.fake_executor import REFUSAL
 
 GATEWAYS, DETOKENIZERS, EXECUTORS = ("gateway-0", "gateway-1"), ("detokenizer-0", "detokenizer-1"), ("executor-0",)
 PEERS = (*GATEWAYS, *DETOKENIZERS, *EXECUTORS)
 REQUESTS = ("r0", "r1", "r2", "r3")
 ATTEMPTS = st.integers(1, 4)
+CONSTRAINTS = (wire.Constraint("regex", "a+"), wire.Constraint("regex", "b+"))
 UNIX_S = 1_700_000_000.0  # when the test begins
 
 
@@ -55,7 +58,7 @@ class CoreMachine(RuleBasedStateMachine):
             self.leave(peer)
         self.linked.add(peer)
         role = peer.partition("-")[0]
-        info = wire.ExecutorInfo("fake", 40, self.page_size, 2, 30) if role == "executor" else None
+        info = wire.ExecutorInfo("fake", 40, self.page_size, 2, 30, forced_tokens=4) if role == "executor" else None
         self.tell(Joined(peer, wire.Hello(role, wire.PROTOCOL, peer, info)))
         if role == "executor":
             self.tell(Received(peer, wire.Heartbeat(wire.Progress())))
@@ -75,8 +78,9 @@ class CoreMachine(RuleBasedStateMachine):
         resumed=st.integers(0, 5),
         priority=st.integers(0, 1),
         deadline=st.sampled_from((None, 2.0)),
+        constraint=st.sampled_from((None, *CONSTRAINTS)),
     )
-    def submit(self, request_id, gateway, attempt, prompt, resumed, priority, deadline):
+    def submit(self, request_id, gateway, attempt, prompt, resumed, priority, deadline, constraint):
         message = submit(
             request_id,
             attempt,
@@ -85,6 +89,7 @@ class CoreMachine(RuleBasedStateMachine):
             max_new_tokens=8,
             resume_token_ids=tuple(range(resumed)),
             priority=priority,
+            constraint=constraint,
             deadline_s=None if deadline is None else UNIX_S + self.now_s + deadline,
         )
         self.tell(Received("tokenizer", message))
@@ -128,6 +133,11 @@ class CoreMachine(RuleBasedStateMachine):
         times = wire.StageTimes(data.draw(st.sampled_from((0.0, 0.01, 3.0))))
         self.tell(Received("executor-0", wire.StepResult(plan.seq, outcomes, capacity, wire.CacheCounters(), times)))
 
+    @rule(constraint=st.sampled_from(CONSTRAINTS), error=st.sampled_from((None, None, REFUSAL)))
+    def compiled(self, constraint, error):
+        """Whether it was asked for or not."""
+        self.tell(Received("executor-0", wire.Compiled(key_of(constraint), error)))
+
     @rule(seq=st.integers(0, 5))
     def stray_result(self, seq):
         if "executor-0" in self.linked and not any(plan.seq == seq for plan in self.plans):
@@ -143,7 +153,7 @@ class CoreMachine(RuleBasedStateMachine):
             lane=st.just(lane),
             computed_tokens=st.integers(0, 45),
             cached_tokens=st.integers(0, 45),
-            new_token_ids=st.sampled_from(((), (7,), (7, 8))),
+            new_token_ids=st.sampled_from(((), (7,), (7, 8), (7,) * 6)),
             finish_reason=st.sampled_from((None, None, None, "stop", "length", "error")),
             declined=st.booleans(),
             waiting=st.sampled_from((None, None, "grammar")),

@@ -115,3 +115,102 @@ def test_the_longest_slice_within_some_room_grows_within_it(page_size, computed,
     assert longest == 0 or some.growth_tokens(longest) <= room
     if longest < some.remaining_tokens():
         assert some.growth_tokens(longest + 1) > room
+
+
+# --- forced tokens ---------------------------------------------------------------------------------------------------
+
+
+def constrained(prompt=10, computed=10, max_new_tokens=50, page_size=1):
+    """One that has its prompt behind it, and has brought a token."""
+    message = submit(prompt=prompt, max_new_tokens=max_new_tokens, constraint=wire.Constraint("regex", "a+"))
+    begun = Lane(0, "executor", Request(message, 1, 0.0, max_new_tokens), page_size, 1, 0)
+    begun.plan(1, prompt, 0.0)
+    report(begun, 1, outcome(computed, new_token_ids=(5,)))
+    return begun
+
+
+def report(some, seq, said):
+    some.apply(said), some.land(seq)
+    some.request.generated.extend(said.new_token_ids)
+
+
+def test_forced_tokens_are_believed_to_be_computed_by_the_slice_that_may_exceed_its_length_for_them():
+    begun = constrained()
+    begun.plan(2, 1, 0.0)
+    begun.plan(3, 1, 0.0), begun.allow_more(forced_tokens=4)
+    report(begun, 2, outcome(11, new_token_ids=(5, 6, 7, 8)))
+    assert begun.belief() == (15, 16)
+    assert begun.remaining_tokens() == 1
+
+
+def test_forced_tokens_that_nothing_was_spared_for_are_left_and_are_no_prompt():
+    begun = constrained()
+    begun.plan(2, 1, 0.0), begun.plan(3, 1, 0.0), begun.allow_more(forced_tokens=1)
+    report(begun, 2, outcome(11, new_token_ids=(5, 6, 7, 8)))
+    assert begun.remaining_tokens() == 2
+    assert begun.prompt_left() == 0
+
+
+def test_a_prompt_that_is_not_computed_is_left_but_for_its_last_token():
+    begun = lane(prompt=10)
+    begun.plan(1, 4, 0.0)
+    assert begun.prompt_left() == 6
+    begun.plan(2, 5, 0.0)
+    assert (begun.prompt_left(), begun.remaining_tokens()) == (0, 1)
+
+
+def test_what_a_request_comes_back_with_is_its_prompt():
+    resumed = constrained()
+    resumed.request.generated.extend([5] * 20)
+    again = Lane(1, "executor", resumed.request, 1, 7, 0)
+    assert again.prompt_left() == 31
+    again.plan(7, 11, 0.0)
+    assert again.prompt_left() == 20
+
+
+def test_no_slice_follows_forced_tokens_up_to_the_limit():
+    begun = constrained(max_new_tokens=5)
+    begun.plan(2, 1, 0.0)
+    begun.plan(3, 1, 0.0), begun.allow_more(forced_tokens=8)
+    report(begun, 2, outcome(11, new_token_ids=(5, 6, 7)))
+    assert begun.remaining_tokens() == 0, "four are known, and the fifth is believed to be sampled"
+    report(begun, 3, outcome(12))
+    assert begun.remaining_tokens() == 2, "there was less to spare than it seemed"
+
+
+def test_what_is_asked_for_follows_what_came_lately():
+    assert lane().forced_ask(32) == 0, "it is not constrained"
+    begun = constrained()
+    assert begun.forced_ask(0) == 0
+    few = begun.forced_ask(32)
+    begun.apply(outcome(11, new_token_ids=(5,) * 8))
+    assert few < begun.forced_ask(32) < 12
+    assert begun.forced_ask(4) == 4
+    for computed in range(20, 40):
+        begun.apply(outcome(computed))
+    assert begun.forced_ask(32) > few, "steps that bring nothing say nothing"
+    for computed in range(40, 60):
+        begun.apply(outcome(computed, new_token_ids=(5,)))
+    assert 0 < begun.forced_ask(32) < few
+
+
+def test_what_shows_only_once_it_is_computed_is_asked_for_more_and_more():
+    begun = constrained()
+    for _ in range(20):
+        begun.apply(outcome(11, new_token_ids=(5,) * (1 + begun.forced_ask(32))))
+    assert begun.forced_ask(32) == 32
+
+
+@pytest.mark.parametrize("page_size", [1, 4, 16])
+@given(computed=st.integers(1, 60), forced=st.integers(0, 40), credit=st.integers(0, 40), spent=st.integers(0, 40))
+def test_whatever_is_believed_of_forced_tokens_there_is_room_for_what_comes(page_size, computed, forced, credit, spent):
+    """What the next slice reserves is decided by belief; it holds wherever the one before it has really ended."""
+    begun = constrained(prompt=computed, computed=computed, max_new_tokens=200, page_size=page_size)
+    begun.plan(2, 1, 0.0)
+    begun.plan(3, 1, 0.0), begun.allow_more(forced_tokens=credit)
+    report(begun, 2, outcome(computed + 1, new_token_ids=(5,) * (1 + forced)))
+    wanted = begun.remaining_tokens()
+    reserved = begun.growth_tokens(wanted)
+    really = min(computed + 2 + spent, computed + 2 + forced)
+    grown = pages_up(min(really + wanted, computed + 3 + forced), page_size) - pages_up(really, page_size)
+    assert grown <= reserved

@@ -3,14 +3,20 @@
 from collections import Counter
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec import structs
 
 from services.scheduler import request
 from services.scheduler.budget import SURE_CHUNK_TOKENS, CostModel
+from services.scheduler.draft import Draft, Spread
+from services.scheduler.lane import FRESH_FORCED_TOKENS, MORE_FORCED_TOKENS
 from services.scheduler.planner import PATIENCE_PLANS
 from services.scheduler.requests import TAKE_OVER_S
 from shared import wire
+from shared.tokens import pages_up
 from tests.services.scheduler.hub import DETOKENIZER, EXECUTOR, GATEWAY, PROMPT, Hub, plain_prompt, submit
-from tests.simulation.tokens import token_at
+from tests.simulation.tokens import EOS, is_forced, token_at
 
 LONG = plain_prompt(max_new_tokens=40, length=60)
 
@@ -84,6 +90,18 @@ class SlowMachine(CostModel):
 
     def seconds(self, work):
         return 0.1 * work.tokens
+
+    most_seconds = seconds
+
+    def trusts(self, work):
+        return True
+
+
+class FastMachine(CostModel):
+    """Knows for certain that everything is quick."""
+
+    def seconds(self, work):
+        return 1e-6 * work.tokens
 
     most_seconds = seconds
 
@@ -445,6 +463,28 @@ def test_what_is_spare_is_reserved_and_not_taken_from_what_will_be_wanted(page_s
     assert executor.room_tokens == lane.outlook_tokens()
 
 
+@given(
+    page_size=st.sampled_from((1, 4, 16)),
+    tokens=st.lists(st.integers(0, 40), min_size=1, max_size=5),
+    computed=st.lists(st.integers(0, 40), min_size=5, max_size=5),
+)
+def test_room_for_spare_tokens_is_room_however_they_are_divided(page_size, tokens, computed):
+    spread = Spread(len(tokens), page_size)
+    grown = [
+        pages_up(begin + more, page_size) - pages_up(begin, page_size)
+        for begin, more in zip(computed, tokens, strict=False)
+    ]
+    assert sum(grown) <= spread.room_for(sum(tokens))
+
+
+@given(page_size=st.sampled_from((1, 4, 16)), lanes=st.integers(1, 5), room=st.integers(0, 300))
+def test_as_many_tokens_are_spared_as_find_room(page_size, lanes, room):
+    spread = Spread(lanes, page_size)
+    most = spread.tokens_within(room)
+    assert spread.room_for(most) <= room
+    assert spread.room_for(most + 1) > room
+
+
 def test_drafts_that_were_wrong_are_work_too(monkeypatch):
     seen = []
     monkeypatch.setattr(CostModel, "observe", lambda self, work, seconds: seen.append(work))
@@ -454,3 +494,103 @@ def test_drafts_that_were_wrong_are_work_too(monkeypatch):
     drafted = [result.drafted_tokens for result in results]
     assert sum(drafted)
     assert [work.tokens for work in seen] == [3, *(1 + count for count in drafted[1:])]
+
+
+# --- tokens to spare for forced ones ---------------------------------------------------------------------------------
+
+OUTPUT_TOKENS = 40
+FRESH = FRESH_FORCED_TOKENS + MORE_FORCED_TOKENS
+
+
+def forced_prompt(least, most=OUTPUT_TOKENS):
+    """One of whose output so many tokens are forced, and that goes on to its limit."""
+    positions = range(3, 3 + OUTPUT_TOKENS)
+    for first in range(5000):
+        prompt = tuple(range(first, first + 3))
+        forced = sum(is_forced(prompt, at) for at in positions)
+        if least <= forced <= most and EOS not in (token_at(prompt, at) for at in positions):
+            return prompt
+    raise AssertionError("the fake model forces too little or too much")
+
+
+def constrained(name="r1", prompt=PROMPT, *, logprobs=False, **fields):
+    constraint = wire.Constraint("regex", "a+")
+    message = submit(name, prompt=prompt, max_new_tokens=OUTPUT_TOKENS, constraint=constraint, **fields)
+    return structs.replace(message, sampling=wire.Sampling(seed=0, logprobs=logprobs))
+
+
+def test_a_constrained_request_is_spared_some_tokens_and_others_are_not():
+    hub = Hub().join_all(forced_tokens=32)
+    hub.hear("tokenizer", submit("free", prompt=PROMPT, max_new_tokens=OUTPUT_TOKENS))
+    assert spare(hub) == [0, 0]
+    hub.hear("tokenizer", constrained()), hub.compile()
+    hub.step()
+    assert spare(hub) == [FRESH]
+
+
+def test_an_executor_that_does_not_jump_is_given_nothing_to_spare():
+    hub = Hub().join_all()
+    hub.hear("tokenizer", constrained()), hub.compile()
+    hub.step()
+    assert spare(hub) == [0, 0, 0]
+
+
+def test_many_constrained_requests_without_forced_tokens_reserve_little():
+    hub = Hub(max_running_requests=64).join_all(capacity_tokens=20_000, max_batch=64, forced_tokens=32)
+    hub.core.executors[EXECUTOR].cost = FastMachine(0.25)
+    for number in range(64):
+        hub.hear("tokenizer", constrained(f"r{number}", forced_prompt(least=0, most=0)))
+    hub.compile()
+    assert spare(hub) == [64 * FRESH] * 2
+    for _ in range(30):
+        hub.step()
+    assert hub.core.progress().running == 64
+    assert spare(hub)[-1] == 64 * MORE_FORCED_TOKENS
+
+
+@pytest.mark.parametrize("logprobs", [False, True])
+def test_forced_tokens_cost_hardly_any_step(logprobs):
+    prompt = forced_prompt(least=20)
+    steps = {}
+    for forced_tokens in (0, 32):
+        hub = Hub().join_all(forced_tokens=forced_tokens)
+        hub.hear("tokenizer", constrained(prompt=prompt, logprobs=logprobs)), hub.compile()
+        hub.run()
+        steps[forced_tokens] = len([plan for plan in plans(hub) if plan.slices])
+        tokens = [token for update in hub.updates() for token in update.token_ids]
+        assert tokens == [token_at(prompt, at) for at in range(3, 3 + OUTPUT_TOKENS)]
+    assert steps[0] == OUTPUT_TOKENS
+    assert steps[32] <= OUTPUT_TOKENS - 20 + 2
+
+
+def test_forced_tokens_do_not_wait_for_a_prompt_and_leave_it_time():
+    hub = Hub(max_step_tokens=20).join_all(forced_tokens=32)
+    prompt = forced_prompt(least=20)
+    hub.hear("tokenizer", constrained(prompt=prompt)), hub.compile()
+    hub.step(), hub.step(), plans(hub)
+    hub.hear("tokenizer", submit("long", prompt=plain_prompt(max_new_tokens=40, length=400)))
+    for _ in range(15):
+        hub.step()
+    made = plans(hub)
+    assert all(0 in slices(plan) for plan in made[1:-1] if 0 not in plan.release)
+    assert sum(slices(plan).get(1, 0) for plan in made) >= 12 * 20
+
+
+def test_what_was_not_spared_is_a_longer_slice_of_a_decode(monkeypatch):
+    monkeypatch.setattr(Draft, "_take_spare_tokens", lambda self: 0)
+    hub = Hub(max_step_tokens=20).join_all(forced_tokens=32)
+    hub.hear("tokenizer", constrained(prompt=forced_prompt(least=20))), hub.compile()
+    hub.run()
+    made = plans(hub)
+    assert max(slices(plan).get(0, 0) for plan in made[1:]) > 1
+    assert len(made) < OUTPUT_TOKENS
+
+
+def test_tokens_beyond_a_slice_are_charged_once_they_are_computed():
+    hub = Hub(fair_quantum_tokens=1000).join_all(forced_tokens=32)
+    hub.core.requests.shares.enter("somebody else")
+    prompt = forced_prompt(least=20)
+    hub.hear("tokenizer", constrained(prompt=prompt)), hub.compile()
+    hub.run()
+    spent = 1000 - hub.core.requests.shares.balance("")
+    assert len(prompt) + OUTPUT_TOKENS - 1 <= spent <= len(prompt) + OUTPUT_TOKENS + 2

@@ -167,7 +167,8 @@ class _Writer:
         if not ranges:
             return None
         text = regex_sets.written(ranges)
-        self._set_bytes += len(text)
+        if len(ranges) > 1:
+            self._set_bytes += len(text)
         if self._set_bytes > self._caps.max_source_bytes:
             raise Refused(f"written out, its character sets have more than {self._caps.max_source_bytes} bytes")
         return Part(text, "atom", 2)

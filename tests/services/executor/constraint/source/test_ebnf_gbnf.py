@@ -1,0 +1,149 @@
+"""GBNF: without recursion it is a regular expression, so `re` is the oracle; with it, texts that JSON knows."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from services.executor.constraint.source import ebnf
+from services.executor.constraint.source.refused import Refused
+from shared.config import ConstraintsConfig
+from tests.services.executor.constraint.source.engine_bytes import takes
+
+CAPS = ConstraintsConfig()
+JSON = r"""
+# from llama.cpp
+root   ::= object
+value  ::= object | array | string | number | ("true" | "false" | "null") ws
+
+object ::=
+  "{" ws (
+            string ":" ws value
+    ("," ws string ":" ws value)*
+  )? "}" ws
+
+array  ::= "[" ws ( value ("," ws value)* )? "]" ws
+string ::=
+  "\"" (
+    [^"\\\x7F\x00-\x1F] |
+    "\\" (["\\bfnrt] | "u" [0-9a-fA-F]{4}) # escapes
+  )* "\"" ws
+number ::= ("-"? ([0-9] | [1-9] [0-9]{0,15})) ("." [0-9]+)? ([eE] [-+]? [0-9] [1-9]{0,15})? ws
+ws ::= | " " | "\n" [ \t]{0,20}
+"""
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers(-999, 999) | st.text(st.sampled_from('ab"\\\n/é龥😀'), max_size=4),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["a", "b/", "é"]), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+def grammar(source: str) -> str:
+    return ebnf.grammar(source, caps=CAPS)
+
+
+def refusal(source: str) -> str:
+    with pytest.raises(Refused) as caught:
+        grammar(source)
+    return caught.value.message
+
+
+@given(st.dictionaries(st.text(max_size=3), VALUES, max_size=3), st.booleans(), st.integers(0, 200))
+@settings(deadline=None, max_examples=100)
+def test_json_is_taken_and_nothing_else(value: dict[str, object], ascii_only: bool, cut: int) -> None:
+    text = json.dumps(value, ensure_ascii=ascii_only)
+    lark = grammar(JSON)
+    assert takes(lark, text.replace("\x7f", ""))
+    assert not takes(lark, text[: min(cut, len(text) - 1)])
+
+
+LETTERS = "ab-]^/\\\"'[ é😀"
+LITERALS = st.text(st.sampled_from(LETTERS), max_size=2)
+PAIRS = st.one_of(
+    LITERALS.map(lambda text: ('"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"', f"(?:{re.escape(text)})")),
+    st.sampled_from(
+        [
+            (".", "(?s:.)"),
+            ("[ab-]", "[ab-]"),
+            (r"[^\]\\a]", r"[^\]\\a]"),
+            (r"[\^\-é-\U0001F600]", r"[\^\-é-\U0001F600]"),
+            (r'"\x41\u00e9\n"', r"A\u00e9\n"),
+            ("sub-rule", "(?:ab?|é)"),
+        ]
+    ),
+)
+BOTH = st.recursive(
+    PAIRS,
+    lambda inner: st.one_of(
+        st.lists(inner, min_size=1, max_size=3).map(
+            lambda many: (" ".join(one for one, _ in many), "".join(f"(?:{one})" for _, one in many))
+        ),
+        st.lists(inner, min_size=2, max_size=3).map(
+            lambda many: (f"({' | '.join(one for one, _ in many)})", f"(?:{'|'.join(one for _, one in many)})")
+        ),
+        st.tuples(inner, st.sampled_from(["*", "+", "?", "{2}", "{0,2}", "{1,}", "{0}"])).map(
+            lambda one: (f"({one[0][0]}){one[1]}", f"(?:{one[0][1]}){one[1]}")
+        ),
+    ),
+    max_leaves=6,
+)
+
+
+@given(BOTH, st.lists(st.sampled_from(LETTERS + "A\n"), max_size=6).map("".join))
+@settings(deadline=None, max_examples=300)
+def test_without_recursion_it_is_a_regular_expression(both: tuple[str, str], text: str) -> None:
+    source = f'root ::= {both[0]}\nsub-rule ::= "a" "b"? | "é"'
+    assert takes(grammar(source), text) == (re.fullmatch(both[1], text) is not None)
+
+
+def test_recursion() -> None:
+    lark = grammar('root ::= "(" root* ")" | [0-9]+ (("+" | "-") root)?')
+    assert all(takes(lark, text) for text in ("()", "((12)(1+2-3))", "7"))
+    assert not any(takes(lark, text) for text in ("(", "1+", "(()", "a", ""))
+
+
+@pytest.mark.parametrize(
+    ("source", "reason"),
+    [
+        ('a ::= "x"', "name root"),
+        ('root ::= "x"\nroot ::= "y"', "line 2: the rule root is there twice"),
+        ('root ::= "x"\n  other', "line 2: there is no rule of the name other"),
+        ('root ::= "x" (\n"y"', "line 2: expected ), not the end"),
+        ('root ::= "x" )', "line 1: expected name"),
+        ("root ::= *", "line 1: unexpected"),
+        ('root ::= "a"*+', "line 1: a repeat of a repeat"),
+        ('root ::= "a"{3,2}', "wrong way round"),
+        ('root ::= "a"{9999999999}', "too large"),
+        ('root ::= "x', "line 1: not a word"),
+        ("root ::= [a", "line 1: not a word"),
+        ("root ::= [b-a]", "line 1: the range b-a"),
+        ("root ::= []", "no character"),
+        (r'root ::= "\q"', "escape"),
+        (r'root ::= "\ud800"', "not a character"),
+        (r'root ::= "\UFFFFFFFF"', "not a character"),
+        ("root ::= <|im_end|>", "line 1: not a word"),
+        ("root ::= " + "(" * 70 + '"a"' + ")" * 70, "nested too deeply"),
+        ("root ::= " + "(" * 100_000, "nested too deeply"),
+    ],
+)
+def test_what_is_refused(source: str, reason: str) -> None:
+    assert reason in refusal(source)
+
+
+def test_a_long_chain_of_rules_is_refused() -> None:
+    links = [f'r{number} ::= "a" r{number + 1}' for number in range(1000)]
+    assert "500 deep" in refusal("\n".join(["root ::= r0", *links, 'r1000 ::= "b"']))
+
+
+@given(st.text(alphabet='ro\n:=|()[]{}"\\*+?.,019-^#<> x', max_size=40))
+@settings(deadline=None, max_examples=300)
+def test_any_text_is_a_grammar_or_refused(text: str) -> None:
+    try:
+        lark = grammar(f"root ::= {text}")
+    except Refused:
+        return
+    assert lark.startswith("start: ")

@@ -51,6 +51,12 @@ class Broken(msgspec.Struct, frozen=True, array_like=True, tag=True):
 
 Answer: TypeAlias = Done | Wrong | TooComplex | Broken
 
+
+def out_of_memory(caps: ConstraintsConfig) -> TooComplex:
+    size = caps.compile_memory_bytes // 1024**2
+    return TooComplex(f"the constraint is too complex: compiling it takes over {size} MiB")
+
+
 encode = msgspec.msgpack.Encoder().encode
 decode_job = msgspec.msgpack.Decoder(Job).decode
 _answers: msgspec.msgpack.Decoder[Ready | Answer] = msgspec.msgpack.Decoder(Ready | Answer)

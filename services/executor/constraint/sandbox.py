@@ -16,7 +16,18 @@ from pathlib import Path
 
 import msgspec
 
-from services.executor.constraint.job import LENGTH, Answer, Broken, Done, Job, Ready, TooComplex, decode_answer, framed
+from services.executor.constraint.job import (
+    LENGTH,
+    Answer,
+    Broken,
+    Done,
+    Job,
+    Ready,
+    TooComplex,
+    decode_answer,
+    framed,
+    out_of_memory,
+)
 from shared import logging, wire
 from shared.config import ConstraintsConfig
 
@@ -131,8 +142,7 @@ class Sandbox:
                     f"the constraint is too complex: compiling it takes over {self._caps.compile_cpu_s:g} s"
                 )
             case signal.SIGABRT:
-                size = self._caps.compile_memory_bytes // 1024**2
-                return TooComplex(f"the constraint is too complex: compiling it takes over {size} MiB")
+                return out_of_memory(self._caps)
             case _:
                 return TooComplex("the constraint is too complex: compiling it fails")
 

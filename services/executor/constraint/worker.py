@@ -30,6 +30,7 @@ from services.executor.constraint.job import (
     Wrong,
     decode_job,
     framed,
+    out_of_memory,
     read_frame,
 )
 from services.executor.constraint.source.refused import Refused
@@ -65,8 +66,10 @@ def answer(job: Job, tokenizer: LLTokenizer) -> Answer:
         return _failed(str(error))
     except TooSlow as error:
         return TooComplex(f"the constraint is too complex: {error}")
-    except (MemoryError, RecursionError) as error:
-        return TooComplex(f"the constraint is too complex: {type(error).__name__}")
+    except MemoryError:
+        return out_of_memory(job.caps)
+    except RecursionError:
+        return TooComplex("the constraint is too complex: it is nested too deeply")
     except BaseException as error:  # a panic of a Rust library is no Exception
         return Broken(f"{type(error).__name__}: {error}")
 

@@ -1,0 +1,158 @@
+"""The real process on the bundled model's tokenizer: what is hostile is refused in time, and the next job works."""
+
+import asyncio
+import json
+import os
+import signal
+from collections.abc import AsyncIterator
+from functools import partial
+from pathlib import Path
+
+import msgspec
+import psutil
+import pytest
+from llguidance import LLMatcher
+
+from services.executor.constraint.cache import GrammarCache
+from services.executor.constraint.compiler import Compiler
+from services.executor.constraint.engine import Grammar, load_tokenizer
+from services.executor.constraint.job import Done, TooComplex
+from services.executor.constraint.sandbox import Sandbox, worker_command
+from services.executor.model.prepare import prepare
+from shared import wire
+from shared.config import ConstraintsConfig, ModelConfig
+from shared.constraints import key_of
+from shared.model_card import load_card
+
+WIDE = ConstraintsConfig(max_repeat=10**8, max_enum_values=10**6, max_source_bytes=10**7)  # the front end lets it pass
+BRIEF = msgspec.structs.replace(WIDE, compile_cpu_s=0.1)
+NARROW = msgspec.structs.replace(WIDE, compile_memory_bytes=8 * 1024 * 1024)
+FINE = wire.Constraint("regex", "[a-z]+@[a-z]+")
+
+
+@pytest.fixture(scope="module")
+def folder() -> Path:
+    return prepare(ModelConfig())
+
+
+@pytest.fixture
+async def sandbox(folder: Path, caps: ConstraintsConfig) -> AsyncIterator[Sandbox]:
+    sandbox = Sandbox(worker_command(folder), caps)
+    yield sandbox
+    await sandbox.close()
+
+
+@pytest.fixture
+async def compiler(folder: Path, sandbox: Sandbox) -> Compiler:
+    card = load_card(ModelConfig())
+    tokenizer = load_tokenizer(folder, card.vocab_size, card.eos_token_ids)
+    return Compiler(GrammarCache(4_000_000), sandbox, partial(Grammar, tokenizer=tokenizer))
+
+
+def schema(value: object) -> wire.Constraint:
+    return wire.Constraint("json_schema", json.dumps(value))
+
+
+def enum(count: int) -> wire.Constraint:
+    return schema({"enum": [f"value {number}" for number in range(count)]})
+
+
+HOSTILE = [
+    wire.Constraint("regex", "((a{0,100}){0,100}){0,100}b"),
+    wire.Constraint("regex", "(a?){500}a{500}"),
+    wire.Constraint("regex", "(.*a.{8}b|.*c.{9}d|.*e.{10}f)"),
+    wire.Constraint("regex", "("),
+    wire.Constraint("regex", r"(a)\1"),
+    wire.Constraint("regex", "a" * 5_000_000),
+    wire.Constraint("ebnf", 'start: e\ne: e e e | e e | "a" | "b" |\n'),
+    wire.Constraint("ebnf", "start: start\n"),
+    wire.Constraint("ebnf", 'start: "a\0b"'),
+    wire.Constraint("json_schema", "[" * 100_000),
+    wire.Constraint("json_schema", '{"a":' * 20_000 + "1" + "}" * 20_000),
+    schema({"$ref": "#"}),
+    schema({"type": 7}),
+    schema({"type": "string", "pattern": "^(a?){500}a{500}$"}),
+    enum(100_000),
+]
+
+
+@pytest.mark.parametrize("caps", [ConstraintsConfig(), WIDE], ids=["by default", "past the front end"])
+async def test_what_is_hostile_is_refused_and_the_next_one_works(compiler: Compiler, sandbox: Sandbox) -> None:
+    for constraint in HOSTILE:
+        error = await compiler.compile(constraint)
+        assert error is not None, constraint.source[:60]
+        assert (error.status, error.param and error.param.split(".")[0]) == (400, "constraint"), constraint.source[:60]
+        assert error.message
+        assert await compiler.compile(constraint) == error
+    assert await compiler.compile(FINE) is None
+
+
+@pytest.mark.parametrize("caps", [ConstraintsConfig()])
+@pytest.mark.parametrize(
+    "constraint",
+    [
+        wire.Constraint("regex", "(.*a){20}"),
+        wire.Constraint("regex", "a\0b"),
+        wire.Constraint("regex", "[一-龥]+😀"),
+        wire.Constraint("json_object", ""),
+        enum(1000),
+        schema({"type": "object", "properties": {"next": {"$ref": "#"}}}),
+    ],
+)
+async def test_what_only_looks_hostile_is_compiled(compiler: Compiler, constraint: wire.Constraint) -> None:
+    assert await compiler.compile(constraint) is None
+
+
+SLOW = wire.Constraint("ebnf", 'start: e\ne: e e e e | e e e | e e | "a" | "b" | "c" |\n')
+
+MANY = wire.Constraint("choices", json.dumps([f"choice {number} of many" for number in range(100_000)]))
+
+
+@pytest.mark.parametrize(
+    ("caps", "constraint", "reason"), [(BRIEF, SLOW, "takes over 0.1 s"), (NARROW, MANY, "takes over 8 MiB")]
+)
+async def test_cpu_time_and_memory_are_limited(sandbox: Sandbox, constraint: wire.Constraint, reason: str) -> None:
+    assert await sandbox.run(constraint) == TooComplex(f"the constraint is too complex: compiling it {reason}")
+    assert isinstance(await sandbox.run(FINE), Done)
+
+
+@pytest.mark.parametrize("caps", [ConstraintsConfig()])
+async def test_a_worker_that_is_killed_in_a_job_costs_nobody_an_answer(compiler: Compiler, sandbox: Sandbox) -> None:
+    assert await compiler.compile(FINE) is None
+    asked = asyncio.create_task(compiler.compile(wire.Constraint("regex", "(.*a){20}")))
+    pid = sandbox.pid
+    assert pid is not None
+    async with asyncio.timeout(20):
+        while psutil.Process(pid).status() == psutil.STATUS_SLEEPING:
+            await asyncio.sleep(0)
+    os.kill(pid, signal.SIGKILL)
+    assert await asked is None
+    assert sandbox.pid != pid
+
+
+@pytest.mark.parametrize("caps", [ConstraintsConfig()])
+async def test_the_text_that_comes_out_is_a_grammar(sandbox: Sandbox) -> None:
+    answer = await sandbox.run(FINE)
+    assert isinstance(answer, Done)
+    assert LLMatcher.validate_grammar(answer.text) == ""
+
+
+@pytest.mark.parametrize("caps", [ConstraintsConfig()])
+async def test_many_different_schemas_leave_memory_and_processes_as_they_were(
+    compiler: Compiler, sandbox: Sandbox
+) -> None:
+    for number in range(300):
+        assert await compiler.compile(schema({"properties": {f"key {number}": {"type": "integer"}}})) is None
+    assert len(compiler._cache) < 40
+    assert compiler._cache.get(key_of(FINE)) is None
+    assert sandbox.pid is not None
+    assert psutil.Process(sandbox.pid).memory_info().rss < 400 * 1024 * 1024
+    assert len(psutil.Process().children(recursive=True)) <= 1
+
+
+@pytest.mark.parametrize("caps", [ConstraintsConfig()])
+async def test_it_starts_without_torch_and_numpy(sandbox: Sandbox) -> None:
+    await sandbox.run(FINE)
+    assert sandbox.pid is not None
+    mapped = {Path(region.path).name for region in psutil.Process(sandbox.pid).memory_maps()}
+    assert not [name for name in mapped if "torch" in name or "multiarray" in name]

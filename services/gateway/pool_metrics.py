@@ -12,6 +12,9 @@ from typing import Any
 import msgspec
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
+from services.gateway.constraint_metrics import ConstraintFigures, ConstraintMetrics
+from services.gateway.running_totals import RunningTotals
+
 # Key of the figure: name of the gauge, what it says.
 QUEUE_GAUGES = {
     "running": ("sapwood_running_requests", "Requests that hold KV"),
@@ -56,6 +59,7 @@ class Figures(msgspec.Struct, frozen=True, kw_only=True):
     cheap_namespaces: int = 0
     drafted_tokens: int = 0  # since its start
     accepted_tokens: int = 0  # since its start
+    constraints: ConstraintFigures = ConstraintFigures()
 
     @property
     def capacity_tokens(self) -> int:
@@ -69,6 +73,9 @@ class Figures(msgspec.Struct, frozen=True, kw_only=True):
 class PoolMetrics:
     def __init__(self, registry: CollectorRegistry) -> None:
         self._queue = {key: Gauge(*named, registry=registry) for key, named in QUEUE_GAUGES.items()}
+        self._compiling = Gauge(
+            "sapwood_compiling_requests", "Requests that wait for their constraint to be compiled", registry=registry
+        )
         self._pool = {key: Gauge(*named, registry=registry) for key, named in POOL_GAUGES.items()}
         self._each = {key: Gauge(*named, ["executor"], registry=registry) for key, named in EXECUTOR_GAUGES.items()}
         namespaces = Gauge(
@@ -78,12 +85,15 @@ class PoolMetrics:
             registry=registry,
         )
         self._full, self._cheap = namespaces.labels("full"), namespaces.labels("cheap")
-        self._counters = {key: Counter(*named, registry=registry) for key, named in POOL_COUNTERS.items()}
-        self._totals: dict[tuple[str, str], int] = {}  # by figure and executor: when it was last asked
+        totals = {key: Counter(*named, registry=registry) for key, named in POOL_COUNTERS.items()}
+        self._counters = RunningTotals(totals)
+        self._constraints = ConstraintMetrics(registry)
 
     def update(self, payload: Mapping[str, Any]) -> None:
         for key, gauge in self._queue.items():
             gauge.set(payload["scheduler"][key])
+        at_executors = payload["scheduler"].get("executors", {}).values()
+        self._compiling.set(sum(figures["compiling"] for figures in at_executors))
         executors = msgspec.convert(payload["executors"], dict[str, Figures])
         for key, gauge in self._pool.items():
             gauge.set(sum(getattr(figures, key) for figures in executors.values()))
@@ -91,18 +101,11 @@ class PoolMetrics:
         cheap = sum(figures.cheap_namespaces for figures in executors.values())
         self._cheap.set(cheap)
         self._full.set(sum(figures.namespaces for figures in executors.values()) - cheap)
-        for key in POOL_COUNTERS:
-            for name, figures in executors.items():
-                self._count(key, name, getattr(figures, key))
+        self._counters.update(executors)
+        self._constraints.update({name: figures.constraints for name, figures in executors.items()})
 
     def _update_each(self, executors: Mapping[str, Figures]) -> None:
         for key, gauge in self._each.items():
             gauge.clear()
             for name, figures in executors.items():
                 gauge.labels(name).set(getattr(figures, key))
-
-    def _count(self, key: str, name: str, total: int) -> None:
-        """An executor that was started again counts from 0."""
-        before = self._totals.get((key, name), 0)
-        self._counters[key].inc(total - before if total >= before else total)
-        self._totals[key, name] = total

@@ -28,6 +28,7 @@ POOL = {
     "cheap_namespaces": 1,
     "waiting": 0,
     "running": 1,
+    "constraints": {"computed_masks": 9, "inherited_masks": 90, "forced_tokens": 40, "grammars": 2, "states": 30},
 }
 
 

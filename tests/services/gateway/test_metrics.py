@@ -7,8 +7,10 @@ import subprocess
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from services.gateway.constraint_metrics import COUNTERS, GAUGES, ConstraintFigures
 from services.gateway.generation import Usage
 from services.gateway.metrics import Metrics
+from shared import wire
 from tests.services.gateway.metric_rules import problems
 from tests.support.fake_pipeline import POOL
 
@@ -29,7 +31,8 @@ def used(metrics=None):
 
 def counters(*pools):
     executors = {f"executor-{number}": pool for number, pool in enumerate(pools, 1)}
-    return {"scheduler": {"running": 1, "waiting": 5}, "executors": executors}
+    waiting = {name: {"compiling": 2} for name in executors}
+    return {"scheduler": {"running": 1, "waiting": 5, "executors": waiting}, "executors": executors}
 
 
 def samples(metrics):
@@ -114,6 +117,24 @@ def test_drafts_are_counted():
         metrics.scheduler(counters(POOL | {"drafted_tokens": drafted, "accepted_tokens": accepted}))
     found = samples(metrics)
     assert (found["sapwood_drafted_tokens_total",], found["sapwood_accepted_draft_tokens_total",]) == (9, 4)
+
+
+def test_the_constrained_decoding_stage_of_all_executors():
+    metrics = Metrics()
+    for computed in (5, 9):
+        constraints = {"computed_masks": computed, "refused_grammars": 1, "grammars": 2, "state_bytes": 100}
+        metrics.scheduler(counters(*([POOL | {"constraints": constraints}] * 2)))
+    found = samples(metrics)
+    assert found["sapwood_constraint_computed_masks_total",] == 18
+    assert found["sapwood_constraint_refused_grammars_total",] == 2
+    assert found["sapwood_constraint_inherited_masks_total",] == 0
+    assert found["sapwood_compiling_requests",] == 4
+    assert (found["sapwood_constraint_grammars",], found["sapwood_constraint_state_bytes",]) == (4, 200)
+
+
+def test_each_figure_of_the_stage_is_shown():
+    figures = set(wire.ConstraintCounters.__struct_fields__)
+    assert figures == COUNTERS.keys() | GAUGES.keys() == set(ConstraintFigures.__struct_fields__)
 
 
 def test_an_executor_may_keep_a_figure_to_itself():

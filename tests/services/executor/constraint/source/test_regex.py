@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 import warnings
+from typing import Any
 
 import pytest
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 from services.executor.constraint.source.refused import Refused
-from services.executor.constraint.source.regex import to_rust
+from services.executor.constraint.source.regex import parser, to_rust
 from shared.config import ConstraintsConfig
 from tests.services.executor.constraint.source.engine_bytes import takes
 
@@ -61,10 +62,44 @@ BODIES = st.recursive(SINGLE, composed, max_leaves=8)
 PATTERNS = st.tuples(FLAGS, st.sampled_from(["", "^", r"\A"]), BODIES, st.sampled_from(["", "$", r"\Z"])).map("".join)
 
 
+def sampled(draw: st.DrawFn, items: Any) -> str:
+    """A text that these items of Python's syntax tree match, letter cases apart."""
+    text = ""
+    for code, value in items:
+        match code.name:
+            case "LITERAL":
+                text += chr(value)
+            case "NOT_LITERAL" | "ANY":
+                text += draw(CHARACTERS)
+            case "IN":
+                text += draw(st.sampled_from(re.findall(f"[{''.join(map(in_brackets, value))}]", ALPHABET) or [""]))
+            case "BRANCH":
+                text += sampled(draw, draw(st.sampled_from(value[1])))
+            case "SUBPATTERN":
+                text += sampled(draw, value[3])
+            case "MAX_REPEAT" | "MIN_REPEAT":
+                times = draw(st.integers(value[0], min(value[1], value[0] + 2)))
+                text += "".join(sampled(draw, value[2]) for _ in range(times))
+    return text
+
+
+def in_brackets(item: Any) -> str:
+    match item[0].name, item[1]:
+        case "NEGATE", _:
+            return "^"
+        case "LITERAL", point:
+            return rf"\U{point:08x}"
+        case "RANGE", (first, last):
+            return rf"\U{first:08x}-\U{last:08x}"
+        case _, category:
+            letter = category.name.removeprefix("CATEGORY_").removeprefix("NOT_")[0]
+            return f"\\{letter if 'NOT' in category.name else letter.lower()}"
+
+
 @st.composite
 def texts(draw: st.DrawFn, pattern: str) -> str:
     """One that matches, or nearly."""
-    text: str = draw(st.from_regex(pattern, fullmatch=True, alphabet=ALPHABET))[:LONGEST]
+    text = sampled(draw, parser.parse(pattern))[:LONGEST]
     for _ in range(draw(st.integers(0, 2))):
         at = draw(st.integers(0, len(text)))
         text = text[:at] + draw(CHARACTERS | st.just("")) + text[at + draw(st.integers(0, 1)) :]
@@ -81,7 +116,7 @@ def reads_alike(text: str) -> bool:
 
 
 @given(st.data())
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=400)
 def test_the_engine_takes_what_python_matches(data: st.DataObject) -> None:
     pattern = data.draw(PATTERNS)
     try:

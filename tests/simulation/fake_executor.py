@@ -2,7 +2,6 @@
 
 It asserts what the scheduler promises: plans in order, at most two in flight, and never a slice that has no room.
 
-Constraints take a while to compile, and one whose source is REFUSED never is. What is compiled may be forgotten again.
 Of a constrained request, `is_forced` says which tokens there is no choice about: they are known at once and computed
 later; or, where log-probabilities are asked for, known only once they are computed.
 """
@@ -13,11 +12,8 @@ from collections import deque
 from dataclasses import dataclass, field
 
 from shared import wire
-from shared.constraints import key_of
+from tests.simulation.fake_grammars import FakeGrammars
 from tests.simulation.tokens import EOS, is_forced, token_at
-
-REFUSED = "refused"
-REFUSAL = wire.Error("there is no such grammar", "invalid_constraint", param="constraint")
 
 
 @dataclass(eq=False)
@@ -79,7 +75,7 @@ class FakeExecutor:
         flakiness: float = 0.0,
         forgetfulness: float = 0.0,
     ):
-        self.rng, self.page_size, self.flakiness, self.forgetfulness = rng, page_size, flakiness, forgetfulness
+        self.rng, self.page_size, self.flakiness = rng, page_size, flakiness
         self.pages = capacity_tokens // page_size
         self.info = wire.ExecutorInfo(
             "fake",
@@ -90,7 +86,7 @@ class FakeExecutor:
             draft_tokens=rng.choice((0, 1, 20)),
             forced_tokens=rng.choice((0, 2, 8)),
         )
-        self.grammars: set[str] = set()
+        self.grammars = FakeGrammars(rng, forgetfulness)
         self.roots: dict[str, Node] = {}
         self.nodes: list[Node] = []
         self.numbers = 0
@@ -102,7 +98,7 @@ class FakeExecutor:
             self._let_go(lane)
         self.lanes: dict[int, FakeLane] = {}
         self.plans: deque[wire.StepPlan] = deque()
-        self.to_compile: list[wire.Constraint] = []
+        self.grammars.asked.clear()
         self.unreported = 0
         self.done_seq = 0
         self.events: list[wire.TreeEvent] = []
@@ -124,20 +120,10 @@ class FakeExecutor:
                     if number in self.lanes:
                         self.lanes[number].cancelled = True
             case wire.Compile(constraint):
-                self.to_compile.append(constraint)
+                self.grammars.asked.append(constraint)
             case wire.Admin(call_id, op):
                 return wire.AdminReply(call_id, {"op": op})
         return None
-
-    def compile(self) -> wire.Compiled | None:
-        """Some constraint is ready, or refused; None if the work is lost."""
-        constraint = self.to_compile.pop(self.rng.randrange(len(self.to_compile)))
-        if self.rng.random() < self.forgetfulness:
-            return None
-        if constraint.source == REFUSED:
-            return wire.Compiled(key_of(constraint), REFUSAL)
-        self.grammars.add(key_of(constraint))
-        return wire.Compiled(key_of(constraint))
 
     def can_step(self):
         return bool(self.plans) and self.plans[0].seq == self.done_seq + 1
@@ -165,8 +151,7 @@ class FakeExecutor:
     def _admit(self, admit):
         assert admit.lane not in self.lanes, "a lane is used twice"
         lane = self.lanes[admit.lane] = FakeLane(admit, [*admit.prompt_token_ids, *admit.resume_token_ids])
-        if self.rng.random() < self.forgetfulness:
-            self.grammars.clear()
+        self.grammars.forget()
         reason = lane.finish_reason()
         lane.over = reason is not None
         return wire.Outcome(admit.lane, 0, 0, finish_reason=reason) if reason else None
@@ -178,7 +163,7 @@ class FakeExecutor:
         if self.rng.random() < self.flakiness:
             return self._declined(slice_.lane, lane)
         is_first = not lane.computed
-        if is_first and lane.admit.constraint is not None and key_of(lane.admit.constraint) not in self.grammars:
+        if is_first and lane.admit.constraint is not None and not self.grammars.has(lane.admit.constraint):
             return wire.Outcome(slice_.lane, 0, 0, waiting="grammar")
         matched = self._match(lane) if is_first else []
         cached = len(matched) * self.page_size if is_first else lane.computed

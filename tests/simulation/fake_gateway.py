@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 
 from shared import wire
-from tests.simulation.fake_executor import REFUSAL, REFUSED
+from tests.simulation.fake_grammars import REFUSAL, REFUSED
 from tests.simulation.tokens import expected_output
 
 SETTLED_S = 2.0

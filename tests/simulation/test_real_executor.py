@@ -6,12 +6,12 @@ and a slice is never declined: what the scheduler counts as room is room, once i
 
 import random
 from collections import Counter, deque
-from dataclasses import replace
 from itertools import takewhile
 
 import msgspec
 import pytest
 
+from services.executor.constraint.stage import NotCompiled
 from services.executor.drafting import Drafting
 from services.executor.kv_pool import make_pool
 from services.executor.radix_cache import RadixCache
@@ -21,13 +21,15 @@ from services.executor.step import StepRunner
 from services.scheduler import request
 from shared import wire
 from tests.simulation import tokens as simulated
-from tests.simulation.tokens import EOS, token_at
-from tests.simulation.world import World
+from tests.simulation.fake_grammars import REFUSED, FakeGrammars
+from tests.simulation.tokens import EOS, is_forced, token_at
+from tests.simulation.world import Weather, World
 from tests.support.recording_model import RecordingModel, RecordingShape
 
 SEEDS = 100
 PROMPT_TOKENS_FROM = 100  # the world's prompts use ids from here on, its outputs lower ones
 VOCABULARY = 128
+LONGEST_RUN = 12  # of forced tokens that are told at once
 KNOWS_NO_QUOTAS = 2  # plans under a new grant, made before the first result tells of the tenants' quotas
 
 
@@ -54,14 +56,76 @@ class CheapFor(Reuse):
         return namespace == self.namespace
 
 
+class FakeCursor:
+    """Its constraint's source is the prompt, so it knows the one right output; of that, `is_forced` gives some away."""
+
+    is_accepting, is_over = True, False
+
+    def __init__(self, prompt: tuple[int, ...], position: int):
+        self.prompt, self.position = prompt, position
+
+    @property
+    def forced(self):
+        run = takewhile(lambda at: is_forced(self.prompt, at), range(self.position, self.position + LONGEST_RUN))
+        return tuple(token_at(self.prompt, at) for at in run)
+
+    def advance(self, token_id):
+        assert token_id == token_at(self.prompt, self.position), "it stands elsewhere than its request"
+        self.position += 1
+
+    def copy(self):
+        return FakeCursor(self.prompt, self.position)
+
+    def allowed(self, token_ids):
+        right = (token_at(self.prompt, at) for at in range(self.position, self.position + len(token_ids)))
+        return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(token_ids, right, strict=True)))
+
+    def leave(self):
+        pass
+
+
+class FakeStage:
+    """What a `ConstraintStage` offers, without an engine. A mask allows everything: the model is right of itself."""
+
+    def __init__(self, grammars: FakeGrammars, *, jumps: bool):
+        self.grammars, self.jumps = grammars, jumps
+        self.states = self
+
+    def enter(self, constraint, output_token_ids):
+        self.grammars.forget()
+        if not self.grammars.has(constraint):
+            raise NotCompiled
+        prompt = tuple(int(token) for token in constraint.source.split(","))
+        return FakeCursor(prompt, len(prompt) + len(output_token_ids))
+
+    def fill(self, cursors, bits):
+        bits[:] = -1
+        return [None] * len(cursors)
+
+    def leave(self, _cursor):
+        pass
+
+    def counters(self, forced_tokens):
+        return wire.ConstraintCounters(forced_tokens=forced_tokens)
+
+
 class RealExecutor:
     """What `FakeExecutor` offers to the world, by the shipped runner."""
 
-    def __init__(self, rng: random.Random, capacity_tokens: int, page_size: int, counts: Counter[str]):
+    def __init__(self, rng: random.Random, weather: Weather, counts: Counter[str]):
         self.rng, self.counts = rng, counts
+        capacity_tokens, page_size = weather.capacity_tokens, weather.page_size
+        self.grammars = FakeGrammars(rng, weather.forgetfulness)
+        stage = FakeStage(self.grammars, jumps=rng.random() < 0.8)
         drafting = Eager() if rng.random() < 0.7 else None
         self.info = wire.ExecutorInfo(
-            "real", capacity_tokens, page_size, max_batch=8, max_model_len=4096, draft_tokens=8 if drafting else 0
+            "real",
+            capacity_tokens,
+            page_size,
+            max_batch=8,
+            max_model_len=4096,
+            draft_tokens=8 if drafting else 0,
+            forced_tokens=8 if stage.jumps else 0,
         )
         model = RecordingModel(RecordingShape(VOCABULARY), rule=rule)
         slots = SlotAllocator(capacity_tokens, page_size)
@@ -76,21 +140,23 @@ class RealExecutor:
             max_model_len=4096,
             reuse=reuse,
             drafting=drafting,
+            constraints=stage,
         )
         self.reset()
-
-    to_compile = ()  # nothing is constrained here
 
     def reset(self):
         self.runner.reset()
         self.runner.check_integrity()
         self.plans: deque[wire.StepPlan] = deque()
         self.done_seq = 0
+        self.grammars.asked.clear()
 
     def receive(self, message):
         match message:
             case wire.StepPlan():
                 self.plans.append(message)
+            case wire.Compile(constraint):
+                self.grammars.asked.append(constraint)
             case wire.Cancel(lanes):
                 self.counts["cancelled"] += 1
                 self.runner.cancel(lanes)
@@ -108,6 +174,8 @@ class RealExecutor:
         plan = self.plans.popleft()
         self.done_seq += 1
         result = self.runner.run(plan)
+        self.counts["forced"] += result.constraints.forced_tokens
+        self.counts["grammars gone"] += sum(outcome.waiting == "grammar" for outcome in result.outcomes)
         self.runner.check_integrity()
         self.counts["resumed"] += sum(bool(admit.resume_token_ids) for admit in plan.admits)
         self.counts["cached"] += any(outcome.cached_tokens for outcome in result.outcomes)
@@ -135,10 +203,13 @@ class RealWorld(World):
     def __init__(self, seed: int, counts: Counter[str]):
         self.counts = counts
         super().__init__(seed)
-        self.weather = replace(self.weather, constrained=0.0)
 
     def _executor(self):
-        return RealExecutor(self.rng, self.weather.capacity_tokens, self.weather.page_size, self.counts)
+        return RealExecutor(self.rng, self.weather, self.counts)
+
+    def constraint(self, prompt):
+        """One that says what output there is to be, or one that nobody can compile."""
+        return wire.Constraint("regex", ",".join(map(str, prompt)) if self.rng.random() < 0.9 else REFUSED)
 
 
 def test_scheduler_and_executor_hold_together(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -151,5 +222,5 @@ def test_scheduler_and_executor_hold_together(monkeypatch: pytest.MonkeyPatch) -
         except Exception as error:
             error.add_note(f"seed {seed}")
             raise
-    assert len(counts) == 6
+    assert len(counts) == 8
     assert min(counts.values()) > 0

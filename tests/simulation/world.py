@@ -17,8 +17,9 @@ from shared import wire
 from shared.config import Policy, SchedulerConfig
 from shared.link import Joined, Left, Received
 from tests.simulation.fake_detokenizer import FakeDetokenizer
-from tests.simulation.fake_executor import REFUSAL, REFUSED, FakeExecutor
+from tests.simulation.fake_executor import FakeExecutor
 from tests.simulation.fake_gateway import FakeGateway, OpenRequest
+from tests.simulation.fake_grammars import REFUSAL, REFUSED
 
 HUB = "hub"
 MOVE_S = 0.005
@@ -269,7 +270,7 @@ class World:
         unlinked = [peer for peer in self.peers if peer not in self.links]
         busy = list(self.channels)
         choices = [*(("deliver", channel) for channel in busy), *(("step", peer) for peer in ready)]
-        choices += [("compile", peer) for peer in self.executors if self.executors[peer].to_compile]
+        choices += [("compile", peer) for peer in self.executors if self.executors[peer].grammars.asked]
         if unlinked and self.rng.random() < (1.0 if self.calm and not choices else 0.1):
             self.join(self.rng.choice(unlinked))
         elif self.away and self.rng.random() < 0.05:
@@ -282,7 +283,7 @@ class World:
                 self.deliver(*what)
             elif kind == "step":
                 self.post(what, HUB, self.executors[what].step())
-            elif (answer := self.executors[what].compile()) is not None:
+            elif (answer := self.executors[what].grammars.compile()) is not None:
                 self.post(what, HUB, answer)
         self.pass_time(MOVE_S if choices or unlinked else 0.1)
 
@@ -310,23 +311,22 @@ class World:
         rng = self.rng
         gateway = rng.choice(list(self.gateways.values()))
         self.started += 1
+        prompt = rng.choice(self.heads) + self._ids(rng.randint(1, rng.choice((8, 32))))
         request = OpenRequest(
             request_id=f"r{gateway.requests}",
-            prompt=(rng.choice(self.heads) + self._ids(rng.randint(1, rng.choice((8, 32))))),
+            prompt=prompt,
             max_new_tokens=rng.randint(1, 32),
             priority=rng.choice((0, 0, 0, 1)),
             stops_at_string=rng.random() < 0.4,
             deadline_s=self.unix_s + rng.uniform(0.05, 3.0) if self.weather.deadlines and rng.random() < 0.3 else None,
             opened_s=self.now_s,
-            constraint=self._constraint(),
+            constraint=self.constraint(prompt) if rng.random() < self.weather.constrained else None,
             logprobs=rng.random() < 0.3,
         )
         tokenizer = rng.choice(self.tokenizers)
         gateway.start(request, lambda submit: self.post(tokenizer, HUB, submit), self.now_s)
 
-    def _constraint(self):
-        if self.rng.random() >= self.weather.constrained:
-            return None
+    def constraint(self, _prompt):
         return wire.Constraint("regex", self.rng.choice(("a+", "b+", "c+", REFUSED)))
 
     # --- a whole run -------------------------------------------------------------------------------------------------

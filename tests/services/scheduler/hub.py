@@ -116,7 +116,7 @@ class Hub:
 
     def compile(self, peer=EXECUTOR) -> wire.Compiled:
         """The executor has compiled something."""
-        answer = self.executors[peer].compile()
+        answer = self.executors[peer].grammars.compile()
         assert answer is not None
         self.hear(peer, answer)
         return answer
@@ -131,7 +131,7 @@ class Hub:
         """Until no executor has anything to do."""
         for _ in range(most_steps):
             for peer, executor in list(self.executors.items()):
-                while executor.to_compile:
+                while executor.grammars.asked:
                     self.compile(peer)
             ready = [peer for peer, executor in self.executors.items() if executor.can_step()]
             if not ready:

@@ -11,7 +11,7 @@ from shared.config import SchedulerConfig
 from shared.constraints import key_of
 from shared.link import Joined, Left, Received
 from tests.services.scheduler.hub import submit
-from tests.simulation.fake_executor import REFUSAL
+from tests.simulation.fake_grammars import REFUSAL
 
 GATEWAYS, DETOKENIZERS, EXECUTORS = ("gateway-0", "gateway-1"), ("detokenizer-0", "detokenizer-1"), ("executor-0",)
 PEERS = (*GATEWAYS, *DETOKENIZERS, *EXECUTORS)

@@ -11,7 +11,7 @@ from services.scheduler.requests import TAKE_OVER_S
 from shared import wire
 from shared.constraints import key_of
 from tests.services.scheduler.hub import EXECUTOR, GATEWAY, PROMPT, Hub, plain_prompt, submit
-from tests.simulation.fake_executor import REFUSAL, REFUSED
+from tests.simulation.fake_grammars import REFUSAL, REFUSED
 
 LONG = plain_prompt(max_new_tokens=40, length=60)
 
@@ -172,7 +172,7 @@ def test_a_grammar_that_has_been_evicted_is_asked_for_again_and_the_request_goes
     hub = Hub().join_all()
     hub.hear("tokenizer", constrained())
     hub.compile(), hub.take(EXECUTOR)
-    hub.executors[EXECUTOR].grammars.clear()
+    hub.executors[EXECUTOR].grammars.ready.clear()
     hub.step()
     assert questions(hub) == [constraint()]
     assert (compiling(hub), hub.core.progress().running) == (1, 0)
@@ -188,7 +188,7 @@ def test_what_becomes_of_a_constraint_later_is_told_through_the_detokenizer():
     hub = Hub().join_all()
     hub.hear("tokenizer", constrained())
     hub.compile()
-    hub.executors[EXECUTOR].grammars.clear()
+    hub.executors[EXECUTOR].grammars.ready.clear()
     hub.step(), hub.take(GATEWAY)
     hub.hear(EXECUTOR, wire.Compiled(key_of(constraint()), REFUSAL))
     assert [(update.finish_reason, update.error) for update in hub.updates()] == [("error", REFUSAL)]
@@ -219,7 +219,7 @@ def test_an_answer_that_nobody_waits_for_is_ignored():
 def test_a_question_without_an_answer_is_asked_again():
     hub = Hub().join_all()
     hub.hear("tokenizer", constrained())
-    hub.executors[EXECUTOR].to_compile.clear(), questions(hub)
+    hub.executors[EXECUTOR].grammars.asked.clear(), questions(hub)
     hub.tick(ASK_AGAIN_S - 0.1)
     assert questions(hub) == []
     hub.tick(0.2)

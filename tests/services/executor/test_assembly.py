@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 import shutil
 import warnings
 from collections.abc import Iterator, Sequence
@@ -10,6 +11,7 @@ import msgspec
 import numpy as np
 import pytest
 import torch
+from tokenizers import Tokenizer
 
 from services.executor.admission import UNCONSTRAINED
 from services.executor.assembly import FORCED_TOKENS, Assembled, assemble
@@ -138,6 +140,32 @@ def test_forced_tokens_can_be_left_to_be_computed_one_by_one(
     assembled = assemble(msgspec.structs.replace(config, constraints=ConstraintsConfig(jump_forward=jumps)))
     assert assembled.info.forced_tokens == forced_tokens
     assert assembled.compiler is not None
+
+
+async def test_a_constraint_goes_from_its_source_to_the_output(model: ModelConfig) -> None:
+    assembled = assemble(Config(model=model, executor=ExecutorConfig(threads=1, max_total_tokens=1000)))
+    assert assembled.compiler is not None
+    constraint = wire.Constraint("regex", "[0-9]{3}-[0-9]{4}")
+    admit = wire.Admit(0, "r", tuple(PROMPTS[1]), msgspec.structs.replace(FOREVER, ignore_eos=False), 50)
+    admit = msgspec.structs.replace(admit, constraint=constraint)
+    (early,) = assembled.runner.run(wire.StepPlan(1, admits=(admit,))).outcomes
+    assert early.waiting == "grammar"
+    assert await assembled.compiler.compile(constraint) is None
+    await assembled.compiler.close()
+    assert re.fullmatch("[0-9]{3}-[0-9]{4}", decoded(assembled, admit, Path(prepared_folder(model))))
+
+
+def decoded(assembled: Assembled, admit: wire.Admit, folder: Path) -> str:
+    """What one request says before it stops."""
+    output: list[int] = []
+    plan = wire.StepPlan(2, admits=(admit,), slices=(wire.Slice(0, 100),), release=(0,))
+    while True:
+        (outcome,) = assembled.runner.run(plan).outcomes
+        output += outcome.new_token_ids
+        if outcome.finish_reason is not None:
+            assert outcome.finish_reason == "stop", outcome
+            return str(Tokenizer.from_file(str(folder / "tokenizer.json")).decode(output))
+        plan = wire.StepPlan(plan.seq + 1, slices=(wire.Slice(0, 100),))
 
 
 def test_a_tokenizer_of_another_kind_leaves_a_model_without_constraints(model: ModelConfig, tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ import asyncio
 import json
 import os
 import signal
+import subprocess
 from collections.abc import AsyncIterator
 from functools import partial
 from pathlib import Path
@@ -156,3 +157,10 @@ async def test_it_starts_without_torch_and_numpy(sandbox: Sandbox) -> None:
     assert sandbox.pid is not None
     mapped = {Path(region.path).name for region in psutil.Process(sandbox.pid).memory_maps()}
     assert not [name for name in mapped if "torch" in name or "multiarray" in name]
+
+
+def test_it_ends_when_nobody_can_ask_it_any_more(folder: Path) -> None:
+    ended = subprocess.run(
+        worker_command(folder), stdin=subprocess.DEVNULL, capture_output=True, timeout=30, check=False
+    )
+    assert (ended.returncode, ended.stderr) == (0, b"")

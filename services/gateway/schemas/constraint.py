@@ -69,10 +69,10 @@ def asked_by_fields(fields: ConstraintFields, caps: ConstraintsConfig, place: st
     """
     sources: dict[wire.ConstraintKind, str | None] = {
         "regex": _pattern(fields.regex, caps),
-        "json_schema": _json(fields.json_schema, "json_schema", caps),
+        "json_schema": _schema(fields.json_schema, caps),
         "ebnf": _text(fields.ebnf, "ebnf", caps.max_source_bytes),
         "choices": _choices(fields.choices, caps),
-        "structural_tag": _json(fields.structural_tag, "structural_tag", caps),
+        "structural_tag": _tags(fields.structural_tag, caps),
     }
     return only(
         *(
@@ -83,16 +83,8 @@ def asked_by_fields(fields: ConstraintFields, caps: ConstraintsConfig, place: st
     )
 
 
-def json_source(value: str | dict[str, Any], param: str, caps: ConstraintsConfig) -> str:
-    """JSON of an object, its keys in their own order, which is the order of the output."""
-    if isinstance(value, str):
-        _check_size(value, param, caps.max_source_bytes)
-        value = _parsed(value, param)
-    return bounded_json(value, param, caps)
-
-
 def bounded_json(value: Any, param: str, caps: ConstraintsConfig) -> str:
-    """JSON of something that is small and flat enough to be sent on."""
+    """JSON of what is small and flat enough to be sent on. Keys keep their order, which is the order of the output."""
     try:
         text = msgspec.json.encode(value).decode()
     except RecursionError:
@@ -132,8 +124,15 @@ def _text(text: str | None, param: str, max_bytes: int) -> str | None:
     return text
 
 
-def _json(value: str | dict[str, Any] | None, param: str, caps: ConstraintsConfig) -> str | None:
-    return None if value is None else json_source(value, param, caps)
+def _schema(value: str | dict[str, Any] | None, caps: ConstraintsConfig) -> str | None:
+    return None if value is None else bounded_json(_object(value, "json_schema", caps), "json_schema", caps)
+
+
+def _tags(value: str | dict[str, Any] | None, caps: ConstraintsConfig) -> str | None:
+    if value is None:
+        return None
+    param = "structural_tag"
+    return bounded_json({"type": param, **_object(value, param, caps)}, param, caps)
 
 
 def _choices(choices: list[str] | None, caps: ConstraintsConfig) -> str | None:
@@ -156,9 +155,12 @@ def _check_size(text: str, param: str, max_bytes: int) -> None:
         raise InvalidRequest(f"at most {max_bytes} bytes, got {size}", param)
 
 
-def _parsed(text: str, param: str) -> dict[str, Any]:
+def _object(value: str | dict[str, Any], param: str, caps: ConstraintsConfig) -> dict[str, Any]:
+    if isinstance(value, dict):
+        return value
+    _check_size(value, param, caps.max_source_bytes)
     try:
-        value = msgspec.json.decode(text)
+        value = msgspec.json.decode(value)
     except RecursionError:
         raise InvalidRequest("nested too deeply", param) from None
     except msgspec.MsgspecError as error:

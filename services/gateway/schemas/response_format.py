@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from services.gateway.errors import InvalidRequest, within
-from services.gateway.schemas.constraint import NOT_ASKED, Asked, ConstraintFields, json_source
+from services.gateway.schemas.constraint import NOT_ASKED, Asked, ConstraintFields, bounded_json
 from services.gateway.schemas.decode import convert
 from shared import wire
 from shared.config import ConstraintsConfig
@@ -37,7 +37,7 @@ def asked_by_format(raw: dict[str, Any] | None, fields: ConstraintFields, caps: 
         case "json_schema":
             return _schema(raw, fields, caps)
         case "structural_tag":
-            source = json_source(raw, FIELD, caps)
+            source = bounded_json(raw, FIELD, caps)
             return _asked(wire.Constraint("structural_tag", source, fields.strict_schema, fields.json_whitespace))
         case "json_object":
             return _asked(_any_object(fields))
@@ -54,7 +54,7 @@ def _schema(raw: Any, fields: ConstraintFields, caps: ConstraintsConfig) -> Aske
             chosen = convert(format_.json_schema, SchemaFields)
             if chosen.schema is None:
                 return _asked(_any_object(fields))
-            source = json_source(chosen.schema, "schema", caps)
+            source = bounded_json(chosen.schema, "schema", caps)
     strict = fields.strict_schema if chosen.strict is None else chosen.strict
     constraint = wire.Constraint("json_schema", source, strict, fields.json_whitespace)
     return _asked(constraint, f"{FIELD}.json_schema.schema")

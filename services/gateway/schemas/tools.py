@@ -17,7 +17,7 @@ import msgspec
 
 from services.gateway.errors import InvalidRequest, within
 from services.gateway.schemas.call import Names
-from services.gateway.schemas.constraint import NOT_ASKED, Asked, bounded_json, first_repeated, json_source
+from services.gateway.schemas.constraint import NOT_ASKED, Asked, bounded_json, first_repeated
 from services.gateway.schemas.decode import convert
 from services.gateway.schemas.openai import OpenAIFields
 from shared import wire
@@ -79,7 +79,7 @@ def read_tools(fields: ToolFields, caps: ConstraintsConfig, style: ToolFormat) -
         "stop_after_first": index is not None or not fields.parallel_tool_calls,
         "separator": style.separator,
     }
-    source = json_source({"type": "structural_tag", "format": form}, "tools", caps)
+    source = bounded_json({"type": "structural_tag", "format": form}, "tools", caps)
     constraint = wire.Constraint("structural_tag", source, whitespace=fields.json_whitespace)
     return Tools(tuple(map(_shown, functions)), Asked("tools", constraint, _names(allowed)), style)
 

@@ -16,6 +16,7 @@ from tests.support.gateway_terms import TERMS
 CAPS = ConstraintsConfig()
 SCHEMA = {"type": "object", "properties": {"z": {"type": "integer"}, "a": {"const": "é"}}}
 TAGS = {"structures": [{"begin": "<f>", "schema": {}, "end": "</f>"}], "triggers": ["<f>"]}
+TAGGED = msgspec.json.encode({"type": "structural_tag", **TAGS}).decode()
 
 
 def chat(**fields):
@@ -54,8 +55,9 @@ def refusal(api, **fields):
         ({"json_schema": SCHEMA}, "json_schema", json.dumps(SCHEMA, separators=(",", ":"), ensure_ascii=False)),
         ({"json_schema": json.dumps(SCHEMA)}, "json_schema", msgspec.json.encode(SCHEMA).decode()),
         ({"json_schema": {}}, "json_schema", "{}"),
-        ({"structural_tag": TAGS}, "structural_tag", msgspec.json.encode(TAGS).decode()),
-        ({"structural_tag": json.dumps(TAGS, indent=2)}, "structural_tag", msgspec.json.encode(TAGS).decode()),
+        ({"structural_tag": TAGS}, "structural_tag", TAGGED),
+        ({"structural_tag": {"type": "structural_tag", **TAGS}}, "structural_tag", TAGGED),
+        ({"structural_tag": json.dumps(TAGS, indent=2)}, "structural_tag", TAGGED),
     ],
 )
 def test_each_kind_through_each_api(api, fields, kind, source):

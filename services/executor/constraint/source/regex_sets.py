@@ -9,7 +9,7 @@ import re
 import sys
 from array import array
 from collections.abc import Iterable
-from functools import cache
+from functools import cache, lru_cache
 from string import ascii_letters
 
 Ranges = tuple[tuple[int, int], ...]
@@ -73,7 +73,7 @@ def _cased() -> str:
     return "".join(sorted({letter for form in forms if len(set(form)) > 1 for letter in "".join(form)}))
 
 
-@cache
+@lru_cache(maxsize=256)
 def _other_cases(ranges: Ranges, letters: str) -> Ranges:
     members = "".join(rf"\U{start:08x}-\U{end - 1:08x}" for start, end in ranges)
     found = re.findall(f"[{members}]", letters, re.IGNORECASE)

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any, TypeAlias, assert_never
 
-from services.scheduler import integrity
+from services.scheduler import figures, integrity
 from services.scheduler.admin import AdminCalls
 from services.scheduler.events import Command, Event, Tick
 from services.scheduler.executors import Executor
@@ -219,7 +219,7 @@ class Core:
             "running": self.requests.running_count,
             "steps": self._steps,
             "peers": self._peer_counts(),
-            "executors": {executor.name: executor.figures() for executor in self.executors.values()},
+            "executors": {executor.name: figures.of_executor(executor) for executor in self.executors.values()},
         }
 
     def _peer_counts(self) -> dict[str, int]:

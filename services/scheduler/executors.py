@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import heapq
 from collections import deque
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from services.scheduler.budget import CostModel, Work
 from services.scheduler.fair_shares import FairShares
@@ -85,7 +85,7 @@ class Executor:
         self._unused_numbers: list[int] = []
         self._next_number = 0
         self._step_age_s = 0.0
-        self._recent_step_s: deque[float] = deque(maxlen=RECENT_STEPS)
+        self.recent_step_s: deque[float] = deque(maxlen=RECENT_STEPS)
         self._moved_s = now_s
 
     # --- who waits for it --------------------------------------------------------------------------------------------
@@ -269,7 +269,7 @@ class Executor:
             lane.land(result.seq)
         rejected_tokens = max(result.drafted_tokens - beyond_tokens, 0)  # computed for nothing
         self.cost.observe(work.beside(rejected_tokens), result.times.total_s)
-        self._recent_step_s.append(result.times.total_s)
+        self.recent_step_s.append(result.times.total_s)
         return outcomes
 
     def put_back_unstarted(self) -> None:
@@ -288,28 +288,3 @@ class Executor:
     def is_stalled(self, now_s: float, limit_s: float) -> bool:
         """A step that does not end, or a plan or result that got lost."""
         return bool(self.flights) and (self._step_age_s > limit_s or now_s - self._moved_s > limit_s)
-
-    def figures(self) -> dict[str, Any]:
-        return {
-            "model_id": self.info.model_id,
-            "capacity_tokens": self.capacity_tokens,
-            "page_size": self.info.page_size,
-            "free_tokens": self.capacity.free_tokens,
-            "evictable_tokens": self.capacity.evictable_tokens,
-            "pinned_tokens": self.capacity.pinned_tokens,
-            "reserved_tokens": sum(flight.reserved_tokens for flight in self.flights),
-            "running": self.running_requests,
-            "waiting": self.waiting_requests,
-            "held_back": len(self.promises),
-            "compiling": len(self.parking),
-            "mirrored_tokens": self.index.tokens,
-            "plans_in_flight": len(self.flights),
-            "last_seq": self._next_seq - 1 - len(self.flights),
-            "recent_step_s": _quantiles(self._recent_step_s),
-        }
-
-
-def _quantiles(seconds: Collection[float]) -> dict[str, float]:
-    ordered = sorted(seconds)
-    shares = {"p50": 0.5, "p95": 0.95, "p99": 0.99, "max": 1.0}
-    return {name: ordered[int(share * (len(ordered) - 1))] for name, share in shares.items()} if ordered else {}

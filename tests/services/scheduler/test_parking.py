@@ -33,7 +33,7 @@ def admitted(hub, peer=EXECUTOR):
 
 
 def compiling(hub, peer=EXECUTOR):
-    return hub.core.executors[peer].figures()["compiling"]
+    return hub.core.figures()["executors"][peer]["compiling"]
 
 
 # --- the parking alone -----------------------------------------------------------------------------------------------
@@ -155,7 +155,7 @@ def test_who_is_parked_promises_nothing_and_waits_for_no_promise():
     hub.hear("tokenizer", submit("free", prompt=(*LONG, 2)))
     hub.step()
     assert admitted(hub) == ["free"]
-    assert hub.core.executors[EXECUTOR].figures()["held_back"] == 0
+    assert len(hub.core.executors[EXECUTOR].promises) == 0
 
 
 def test_a_refused_constraint_ends_all_that_want_it_and_nobody_else():

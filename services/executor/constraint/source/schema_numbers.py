@@ -15,6 +15,7 @@ from services.executor.constraint.source.schema_parts import Context, Emitted, P
 
 LIMIT = 10**18
 FINEST = Fraction(1, 10**15)  # a bound nearer to zero is not kept
+NEXT = Fraction(1, 10**6)  # to an excluded bound that the engine does not exclude
 LARGEST_STEP = 10_000  # of multipleOf: the engine has a state for each remainder
 EXACT = 2**53
 FORMATS = frozenset({"int32", "int64", "float", "double"})
@@ -30,13 +31,25 @@ def number(parts: Sequence[Part], context: Context, *, fractions: bool) -> Emitt
     step = _step(parts, context)
     if step is not None or not fractions:
         return _integer(low, high, step or 1, parts, context)
-    if low[0] > high[0] or (low[0] == high[0] and (low[1] or high[1])):
+    if low[0] < high[0]:
+        low, high = _kept_apart(low, high)
+    elif low[0] > high[0] or low[1] or high[1]:
         return context.never("no number is within the bounds", parts[0].path if parts else ())
     return {
         "type": "number",
         "exclusiveMinimum" if low[1] else "minimum": _double(low[0], math.inf),
         "exclusiveMaximum" if high[1] else "maximum": _double(high[0], -math.inf),
     }
+
+
+def _kept_apart(low: Bound, high: Bound) -> tuple[Bound, Bound]:
+    """The engine takes in an excluded whole number if the rest of the range is within one of it: there it is moved."""
+    by = min(NEXT, (high[0] - low[0]) / 2)
+    if low[1] and low[0] >= 0 and low[0].denominator == 1 and high[0] < low[0] + 1:
+        low = (low[0] + by, False)
+    if high[1] and high[0] <= 0 and high[0].denominator == 1 and low[0] > high[0] - 1:
+        high = (high[0] - by, False)
+    return low, high
 
 
 def writable(value: float) -> bool:

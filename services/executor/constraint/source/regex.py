@@ -18,10 +18,9 @@ import importlib
 import re
 import warnings
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any, Literal
 
-from services.executor.constraint.source import regex_scan, regex_sets
+from services.executor.constraint.source import regex_classes, regex_scan, regex_sets
 from services.executor.constraint.source.refused import Refused
 from services.executor.constraint.source.regex_sets import Ranges
 from shared.config import ConstraintsConfig
@@ -29,7 +28,6 @@ from shared.config import ConstraintsConfig
 parser: Any = importlib.import_module("re._parser")  # has no types
 
 MAX_WRITTEN_DEPTH = 240  # the engine refuses more than 250, and a set counts too
-CHARACTER_TYPES = re.ASCII | re.UNICODE
 ANCHOR = "_anchor_at_{}_"
 
 
@@ -153,7 +151,7 @@ class _Writer:
         code, value = item
         match code.name:
             case "LITERAL" | "NOT_LITERAL" | "ANY" | "IN":
-                return self._set(_set_of(code.name, value, place.flags))
+                return self._set(regex_classes.set_of(code.name, value, place.flags))
             case "BRANCH":
                 return _alternatives([self.sequence(branch, place) for branch in value[1]])
             case "SUBPATTERN":
@@ -177,7 +175,7 @@ class _Writer:
         group, added, removed, items = value
         if group in self._positions:
             return self._anchor(items, self._positions[group], place)
-        flags = place.flags & ~CHARACTER_TYPES if added & CHARACTER_TYPES else place.flags
+        flags = place.flags & ~regex_classes.CHARACTER_TYPES if added & regex_classes.CHARACTER_TYPES else place.flags
         return self.sequence(items, Place((flags | added) & ~removed, place.at_start, place.at_end, place.times))
 
     def _anchor(self, items: Any, position: int, place: Place) -> Part:
@@ -196,57 +194,6 @@ class _Writer:
         once = bounded and most <= 1
         inner = self.sequence(items, Place(place.flags, place.at_start and once, place.at_end and once, times))
         return _repeated(inner, int(least), int(most) if bounded else None)
-
-
-def _set_of(code: str, value: Any, flags: int) -> Ranges:
-    match code:
-        case "ANY":
-            return regex_sets.ALL if flags & re.DOTALL else regex_sets.NOT_NEWLINE
-        case "LITERAL":
-            return _class((("LITERAL", value),), flags)
-        case "NOT_LITERAL":
-            return _class((("NEGATE", None), ("LITERAL", value)), flags)
-        case _:
-            return _class(tuple((item.name, argument) for item, argument in value), flags)
-
-
-@lru_cache(maxsize=256)
-def _class(items: tuple[tuple[str, Any], ...], flags: int) -> Ranges:
-    """The characters of a set in brackets."""
-    literal = regex_sets.union(_literal_range(*item) for item in items if item[0] in ("LITERAL", "RANGE"))
-    literal = regex_sets.intersection(literal, regex_sets.ALL)
-    if flags & re.IGNORECASE:
-        literal = regex_sets.folded(literal, unicode=not flags & re.ASCII)
-    letters = [_letter(argument.name) for name, argument in items if name == "CATEGORY"]
-    negated = items[0][0] == "NEGATE"
-    widens = not negated and all(letter.islower() for letter in letters)
-    taken = regex_sets.ALL
-    for unicode in _readings(flags, widens):
-        members = regex_sets.union(literal, *(regex_sets.category(letter, unicode=unicode) for letter in letters))
-        taken = regex_sets.intersection(taken, regex_sets.complement(members) if negated else members)
-    return taken
-
-
-def _readings(flags: int, widens: bool) -> tuple[bool, ...]:
-    """As Unicode or not: in which ways categories are read, where what is in all of them is taken.
-
-    Args:
-        widens: whether to read them as Unicode gives a larger set.
-    """
-    if flags & CHARACTER_TYPES:
-        return (not flags & re.ASCII,)
-    return (False,) if widens else (False, True)
-
-
-def _literal_range(name: str, argument: Any) -> tuple[int, int]:
-    first, last = argument if name == "RANGE" else (argument, argument)
-    return first, last + 1
-
-
-def _letter(category: str) -> str:
-    """`CATEGORY_NOT_DIGIT` is `\\D`."""
-    name = category.removeprefix("CATEGORY_")
-    return name.removeprefix("NOT_")[0] if name.startswith("NOT_") else name[0].lower()
 
 
 def _joined(parts: list[Part | None]) -> Part | None:

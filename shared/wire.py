@@ -465,7 +465,7 @@ class StepResult(Message, frozen=True):
     cache: CacheCounters
     times: StageTimes
     events: tuple[TreeEvent, ...] = ()  # what the step has changed in the tree, in order
-    drafted_tokens: int = 0  # computed beyond the slices, accepted or not
+    extra_tokens: int = 0  # computed beyond the slices: forced ones, and drafts, accepted or not
     constraints: ConstraintCounters = ConstraintCounters()
 
 

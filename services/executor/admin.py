@@ -87,4 +87,5 @@ def _counters(runner: StepRunner) -> dict[str, Any]:
         **msgspec.structs.asdict(runner.capacity()),
         "waiting": runner.waiting,
         "running": runner.running,
+        "constraints": msgspec.structs.asdict(runner.constraint_counters()),
     }

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from services.executor.chunk import Chunk
+from services.executor.constraint.apply import apply_masks
 from services.executor.constraint.engine import GrammarFailed
 from shared import wire
 
@@ -43,8 +44,6 @@ class Masks:
 
     def apply(self, logits: Tensor) -> None:
         """(rows, vocab_size) float32: minus infinity for what is not allowed, in place."""
-        from services.executor.constraint.apply import apply_masks
-
         start = self.clock()
         apply_masks(logits, self.rows, self.bits)
         self.seconds += self.clock() - start
@@ -68,11 +67,12 @@ class MaskFiller:
             return None
         bits = self._room(len(places))
         faults = self._states.fill([place.cursor for place in places], bits.numpy())
+        failures = {place.row: fault for place, fault in zip(places, faults, strict=True) if fault is not None}
         for place, row_bits in zip(places, bits.numpy(), strict=True):
-            self._adapt(place, row_bits)
+            if not self._adapt(place, row_bits):
+                failures[place.row] = GrammarFailed("only tokens that stop the request could follow")
             if place.is_draft:
                 place.cursor.leave()
-        failures = {place.row: fault for place, fault in zip(places, faults, strict=True) if fault is not None}
         return Masks([place.row for place in places], bits, failures, self._clock)
 
     def _room(self, rows: int) -> Tensor:
@@ -80,13 +80,16 @@ class MaskFiller:
             self._bits = torch.empty((2 * rows, self._bits.shape[1]), dtype=torch.int32)
         return self._bits[:rows]
 
-    def _adapt(self, place: Place, bits: np.ndarray) -> None:
-        """A token that stops the request may come exactly where its output is complete."""
+    def _adapt(self, place: Place, bits: np.ndarray) -> bool:
+        """A token that stops the request may come exactly where its output is complete. Whether any may come."""
+        if not place.sampling.stop_token_ids and not place.sampling.ignore_eos:
+            return True
         for token_id in place.sampling.stop_token_ids:
             _set(bits, token_id, place.cursor.is_accepting)
         if place.sampling.ignore_eos:
             for token_id in self._eos_token_ids:
                 _set(bits, token_id, False)
+        return bool(bits.any())
 
 
 def _places(chunks: Iterable[Chunk]) -> Iterator[Place]:

@@ -7,6 +7,7 @@ shows in `progress`. Constraints are compiled beside the steps.
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
 from collections.abc import Callable
 from typing import assert_never
@@ -16,6 +17,7 @@ import msgspec
 from services.executor.admission import UNCONSTRAINED
 from services.executor.assembly import Assembled, assemble
 from services.executor.constraint.compiler import Compiler
+from services.executor.constraint.engine import STACK_BYTES
 from services.executor.worker import Died, Event, Expire, Gap, Loaded, Report, Reset, Stop, Worker
 from shared import logging, wire
 from shared.config import ConfigError
@@ -195,4 +197,5 @@ class ExecutorService:
 
 
 def build(context: Context) -> Service:
+    threading.stack_size(STACK_BYTES)  # of all threads from here on
     return ExecutorService(context, lambda: assemble(context.config))

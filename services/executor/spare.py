@@ -34,12 +34,12 @@ class Spare:
         self._drafting = drafting
         self._jumps = jumps
         self._grow = grow
-        self._left = 0
+        self.left = 0
         self.drafted_tokens = self.accepted_tokens = self.forced_tokens = 0
 
     def refill(self, tokens: int) -> None:
         """For the next step."""
-        self._left = tokens
+        self.left = tokens
 
     def jump(self, lane: Lane) -> None:
         """Append what has to follow now, if its log-probabilities need not be known."""
@@ -47,23 +47,23 @@ class Spare:
             self.forced_tokens += lane.jump()
 
     def stretch(self, lane: Lane, count: int) -> int:
-        """The slice of `count` tokens, or one up to the end of the forced ones that the plan did not know of."""
-        rest = lane.known - lane.computed
-        if lane.cursor is None or not count < rest <= count + self._left or not self._grow(lane, rest):
+        """The slice of `count` tokens, or a longer one, with forced ones that the plan did not know of."""
+        longer = min(lane.known - lane.computed, count + self.left)
+        if lane.cursor is None or longer <= count or not self._grow(lane, longer):
             return count
-        self._left -= rest - count
-        return rest
+        self.left -= longer - count
+        return longer
 
     def extend(self, chunks: Iterable[Chunk], isolated: Isolated) -> list[Chunk]:
         """The chunks, with what there is to spare behind them."""
         extended = {chunk.lane.number: chunk for chunk in chunks}
-        if not self._left:
+        if not self.left:
             return list(extended.values())
         for chunk in list(extended.values()):
             with isolated(chunk.lane.number):
                 extended[chunk.lane.number] = self._with_forced(chunk)
         if self._drafting is not None:
-            for chunk, count in self._drafting.share(list(extended.values()), self._left):
+            for chunk, count in self._drafting.share(list(extended.values()), self.left):
                 with isolated(chunk.lane.number):
                     extended[chunk.lane.number] = self._with_drafts(chunk, count)
         return list(extended.values())
@@ -79,7 +79,7 @@ class Spare:
         lane = chunk.lane
         if not self._jumps or not chunk.samples or not lane.forced:
             return chunk
-        count = min(self._left, lane.left_tokens - 1)
+        count = min(self.left, lane.left_tokens - 1)
         return self._with(chunk, np.array(lane.forced[:count], np.int64), is_sure=True)
 
     def _with_drafts(self, chunk: Chunk, count: int) -> Chunk:
@@ -94,5 +94,5 @@ class Spare:
     def _with(self, chunk: Chunk, drafts: Tokens, *, is_sure: bool = False) -> Chunk:
         if not len(drafts) or not self._grow(chunk.lane, chunk.rows + len(drafts)):
             return chunk
-        self._left -= len(drafts)
+        self.left -= len(drafts)
         return replace(chunk, drafts=drafts, is_sure=is_sure)

@@ -64,7 +64,7 @@ class StepRunner:
         self._slots = slots
         self._cache = cache
         self._eos_token_ids = frozenset(eos_token_ids)
-        self._limits = Limits(model.shape.vocab_size, max_model_len)
+        self._limits = Limits(model.shape.vocab_size, max_model_len, constrains=constraints is not None)
         self._reuse = reuse
         self._drafting = drafting
         self._constraints = constraints
@@ -106,8 +106,8 @@ class StepRunner:
             self.counters(),
             wire.StageTimes(self._clock() - start, matched - start, watch.forward_s, watch.mask_s, watch.sample_s),
             self._cache.take_events(),
-            sum(len(chunk.drafts) for chunk in chunks),
-            self._constraint_counters(),
+            plan.spare_tokens - self._spare.left,
+            self.constraint_counters(),
         )
 
     def cancel(self, lanes: Iterable[int]) -> None:
@@ -163,7 +163,7 @@ class StepRunner:
             self._spare.accepted_tokens,
         )
 
-    def _constraint_counters(self) -> wire.ConstraintCounters:
+    def constraint_counters(self) -> wire.ConstraintCounters:
         stage = self._constraints
         return wire.ConstraintCounters() if stage is None else stage.counters(self._spare.forced_tokens)
 

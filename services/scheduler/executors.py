@@ -267,7 +267,7 @@ class Executor:
             outcomes.append((lane, outcome))
         for lane in flight.lanes:
             lane.land(result.seq)
-        rejected_tokens = max(result.drafted_tokens - beyond_tokens, 0)  # computed for nothing
+        rejected_tokens = max(result.extra_tokens - beyond_tokens, 0)  # computed for nothing
         self.cost.observe(work.beside(rejected_tokens), result.times.total_s)
         self.recent_step_s.append(result.times.total_s)
         return outcomes

@@ -13,6 +13,8 @@ from tests.support.deployment import deployed, sse, wait_until
 
 STREAMS = 8
 TOKENS = 40
+# Of endless outputs, with many forced tokens and with none.
+REGEXES = (None, r'(\{"name": "[a-z]{1,6}", "age": [0-9]{1,2}\} )*', None, "[A-Za-z ,.]*")
 
 
 @pytest.fixture(scope="module")
@@ -28,7 +30,9 @@ def fragile(tmp_path_factory):
 
 
 def body(number):
-    sampling = {"temperature": number % 2 * 0.8, "seed": number, "max_new_tokens": TOKENS, "ignore_eos": True}
+    sampling = {"temperature": number // 4 * 0.8, "seed": number, "max_new_tokens": TOKENS, "ignore_eos": True}
+    if (regex := REGEXES[number % 4]) is not None:
+        sampling["regex"] = regex
     return {"text": f"Story number {number}: the old sailor", "sampling_params": sampling}
 
 

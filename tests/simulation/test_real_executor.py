@@ -179,7 +179,7 @@ class RealExecutor:
         self.runner.check_integrity()
         self.counts["resumed"] += sum(bool(admit.resume_token_ids) for admit in plan.admits)
         self.counts["cached"] += any(outcome.cached_tokens for outcome in result.outcomes)
-        self.counts["drafts"] += result.drafted_tokens
+        self.counts["drafts"] += result.extra_tokens
         self.counts["accepted"] += sum(len(outcome.new_token_ids[1:]) for outcome in result.outcomes)
         self.counts["evicted"] += bool(result.cache.evicted_tokens)
         for outcome in result.outcomes:

@@ -82,10 +82,10 @@ class Inside:
         self, options: dict[str, object], model_path: str = "bundled", *, beside: Inside | None = None
     ) -> None:
         """Args:
-        options: the configuration's `executor` keys, such as max_total_tokens.
+        options: the configuration's `executor` keys, such as max_total_tokens; other sections' with a dot.
         beside: another one with the same options, whose model is shared; everything else is its own.
         """
-        overrides = {f"executor.{name}": value for name, value in options.items()}
+        overrides = {name if "." in name else f"executor.{name}": value for name, value in options.items()}
         config = load(overrides={"model.path": model_path, **overrides})
         self.folder = prepare(config.model)
         self.runner = assemble(config).runner

@@ -38,6 +38,23 @@ _FIELDS: dict[str, Schema] = {
 _PLAIN = {f"{name}_{number}": schema for number in range(1, 6) for name, schema in (("tag", WORD), ("count", COUNT))}
 _FLAGS = {f"flag_{number}": {"type": "boolean"} for number in range(1, 15)}
 ORDER = closed({**_FIELDS, **_PLAIN, **_FLAGS})  # 9 + 10 + 14, and 9 within: 42
+ORDER_EXAMPLE = {
+    "id": "AB-1234",
+    "status": "paid",
+    "priority": 2,
+    "express": False,
+    "total": 49.9,
+    "note": None,
+    "customer": {
+        "name": "Aiko",
+        "email": "aiko@example.com",
+        "address": {"street": "Main Street 5", "zip": "60001", "city": "Kyoto", "country": "Japan"},
+    },
+    "items": [{"sku": "rake", "count": 2}],
+    "created": "2024-03-01",
+    **{f"{name}_{number}": value for number in range(1, 6) for name, value in (("tag", "green"), ("count", 7))},
+    **dict.fromkeys(_FLAGS, True),
+}
 
 TREE: Schema = {
     "$defs": {

@@ -21,6 +21,10 @@ LIMITS = LLParserLimits(
     max_grammar_size=100_000,
     verbose_errors=False,
 )
+# Compiling recurses as deep as a grammar is, and a stack that overflows ends the process. So what has been compiled in
+# the sandbox fits here.
+SANDBOX_STACK_BYTES = 4 * 1024 * 1024
+STACK_BYTES = 16 * 1024 * 1024
 MESSAGE_CHARACTERS = 300
 GRAMMAR_BYTES = 128 * 1024  # of a small compiled grammar, measured
 BYTES_PER_CHARACTER = 64  # of its text, on top of that

@@ -19,7 +19,7 @@ from typing import BinaryIO
 
 from llguidance import LLTokenizer
 
-from services.executor.constraint.engine import DeadEnd, Grammar, GrammarFailed, load_tokenizer
+from services.executor.constraint.engine import SANDBOX_STACK_BYTES, DeadEnd, Grammar, GrammarFailed, load_tokenizer
 from services.executor.constraint.job import (
     Answer,
     Broken,
@@ -111,6 +111,7 @@ def _say(answers: BinaryIO, message: Ready | Answer) -> None:
 
 def main() -> None:
     os.nice(NICE)
+    resource.setrlimit(resource.RLIMIT_STACK, (SANDBOX_STACK_BYTES, resource.getrlimit(resource.RLIMIT_STACK)[1]))
     with os.fdopen(os.dup(1), "wb") as answers:
         os.dup2(2, 1)  # whatever else is printed is not an answer
         serve(Path(sys.argv[1]), sys.stdin.buffer, answers)

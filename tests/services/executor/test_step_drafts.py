@@ -100,8 +100,8 @@ def test_drafts_are_bounded_by_what_the_plan_can_spare() -> None:
     drafted = 0
     for _ in range(200):
         scheduler.slice(_0=9, _1=9, _2=9)
-        assert scheduler.result.drafted_tokens <= 3
-        drafted += scheduler.result.drafted_tokens
+        assert scheduler.result.extra_tokens <= 3
+        drafted += scheduler.result.extra_tokens
     assert drafted == scheduler.result.cache.drafted_tokens > 20
     assert [scheduler.output[lane] for lane in range(3)] == [expected(tokens(9, start=lane), 60) for lane in range(3)]
 
@@ -277,7 +277,7 @@ def test_a_cancel_between_drafts_gives_all_room_back() -> None:
     scheduler = scheduler_with(Eager(), page_size=4)
     scheduler.step(admits=(admit(0, tokens(20), 90),))
     scheduler.slice(_0=20)
-    decode_until(scheduler, lambda: scheduler.result.drafted_tokens > 0)
+    decode_until(scheduler, lambda: scheduler.result.extra_tokens > 0)
     scheduler.runner.cancel((0,))
     scheduler.runner.check_integrity()
     assert scheduler.capacity()[2] == 0

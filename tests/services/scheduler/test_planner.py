@@ -491,7 +491,7 @@ def test_drafts_that_were_wrong_are_work_too(monkeypatch):
     hub = Hub().join_all(draft_tokens=6)
     hub.hear("tokenizer", submit("r1", prompt=PROMPT, max_new_tokens=40))
     results = [hub.step() for _ in range(6)]
-    drafted = [result.drafted_tokens for result in results]
+    drafted = [result.extra_tokens for result in results]
     assert sum(drafted)
     assert [work.tokens for work in seen] == [3, *(1 + count for count in drafted[1:])]
 

@@ -4,7 +4,7 @@
 Patterns by Python's `re`, schemas by `jsonschema`, grammars by `lark`. An answer that ends by "stop" has to be right;
 one that ends by "length" is counted. Ends with 1 if any is wrong, or too few end of themselves.
 
-    .venv/bin/python scripts/bench/structured.py [--requests 1000] [--at-once 16] [--options ""]
+    .venv/bin/python scripts/bench/structured_output.py [--requests 1000] [--at-once 16] [--options ""]
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 Pair = tuple[Any, st.SearchStrategy[Any]]  # a schema and values of it
 
 WORDS = st.sampled_from(
-    ["a", "b", "naïve", "x y", 'q"q', "back\\slash", "tab\t", "名", "😀", "</s>", "<|im_end|>", "é" * 5]
+    ["a", "b", "naïve", "x y", 'q"q', "back\\slash", "tab\t", "名", "😀", "</s>", "<|im_end|", "é" * 5]
 )
 NAMES = ["a", "b", "id", "name", 'q"', "é", "a b", "$ref", ""]
 PATTERNS = {

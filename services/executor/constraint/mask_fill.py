@@ -15,12 +15,13 @@ from services.executor.constraint.masks import Words, only
 from services.executor.constraint.state import State
 from services.executor.constraint.trie import Ledger
 
-TOGETHER = 4  # masks; for fewer, waking the other threads costs more than they save
+TOGETHER = 32  # masks; for fewer, the other threads cost more than they save, since most of it they do one by one
 
 
 class MaskFill:
     """Args:
     executor: computes several masks in parallel; None to compute one after the other.
+    together: so many masks at least are computed in parallel.
     keep: is told of each computed mask.
     """
 
@@ -28,11 +29,13 @@ class MaskFill:
         self,
         eos_token_ids: frozenset[int],
         executor: LLExecutor | None,
+        together: int,
         keep: Callable[[State, Words], None],
         ledger: Ledger,
     ) -> None:
         self._eos_token_ids = eos_token_ids
         self._executor = executor
+        self._together = together
         self._keep = keep
         self._ledger = ledger
 
@@ -70,7 +73,9 @@ class MaskFill:
         failures: list[GrammarFailed | None],
     ) -> None:
         firsts = [rows[0] for rows in unknown.values()]
-        done = self._together(cursors, bitmask, firsts) if self._executor and len(firsts) >= TOGETHER else set()
+        done = (
+            self._in_parallel(cursors, bitmask, firsts) if self._executor and len(firsts) >= self._together else set()
+        )
         for state, rows in unknown.items():
             try:
                 if rows[0] not in done:
@@ -90,7 +95,7 @@ class MaskFill:
         self._ledger.inherited_masks += len(rows) - 1
         self._keep(state, bitmask[rows[0]])
 
-    def _together(self, cursors: Sequence[Cursor], bitmask: Words, rows: list[int]) -> set[int]:
+    def _in_parallel(self, cursors: Sequence[Cursor], bitmask: Words, rows: list[int]) -> set[int]:
         """The rows that were computed without an error. What fails is tried alone once more."""
         assert self._executor is not None
         pairs: list[tuple[LLMatcher, int]] = []

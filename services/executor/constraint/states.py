@@ -17,7 +17,7 @@ from llguidance import LLExecutor, LLTokenizer
 
 from services.executor.constraint.cursor import Cursor
 from services.executor.constraint.engine import Grammar, GrammarFailed
-from services.executor.constraint.mask_fill import MaskFill
+from services.executor.constraint.mask_fill import TOGETHER, MaskFill
 from services.executor.constraint.masks import Rows, Words
 from services.executor.constraint.state import State
 from services.executor.constraint.trie import SNAPSHOT_DEPTHS, Ledger, Trie, snapshot_bytes
@@ -31,11 +31,17 @@ class StateStore:
     Args:
         budget_bytes: for all but the first state of each grammar.
         eos_token_ids: end an output where it may end.
-        threads: that compute masks together.
+        threads: that compute masks, where there are at least `together` of them to compute.
     """
 
     def __init__(
-        self, tokenizer: LLTokenizer, *, budget_bytes: int, eos_token_ids: frozenset[int], threads: int = 2
+        self,
+        tokenizer: LLTokenizer,
+        *,
+        budget_bytes: int,
+        eos_token_ids: frozenset[int],
+        threads: int = 2,
+        together: int = TOGETHER,
     ) -> None:
         self.eos_token_ids = eos_token_ids
         self._ledger = Ledger()
@@ -44,7 +50,7 @@ class StateStore:
         self._tries: dict[Grammar, Trie] = {}
         self._leaves: OrderedDict[State, Trie] = OrderedDict()  # that may go, the next one first
         executor = LLExecutor(threads) if threads > 1 else None
-        self._mask_fill = MaskFill(eos_token_ids, executor, self._keep_row, self._ledger)
+        self._mask_fill = MaskFill(eos_token_ids, executor, together, self._keep_row, self._ledger)
 
     def __len__(self) -> int:
         return self._ledger.states

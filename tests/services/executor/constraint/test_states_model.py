@@ -56,7 +56,7 @@ def walk(text: str, choices: list[int]) -> list[int]:
 class StoreMachine(RuleBasedStateMachine):
     @initialize(budget=st.sampled_from(BUDGETS), threads=st.sampled_from([1, 2]))
     def begin(self, budget: int, threads: int) -> None:
-        self.store = StateStore(small_tokenizer(), budget_bytes=budget, eos_token_ids=EOS, threads=threads)
+        self.store = StateStore(small_tokenizer(), budget_bytes=budget, eos_token_ids=EOS, threads=threads, together=2)
         self.grammars = [Grammar(text, text, small_tokenizer()) for text in TEXTS]
         self.stands: list[Stand] = []
 

@@ -11,9 +11,12 @@ masks   many requests with one schema: the share of the steps' time; and what a 
 from __future__ import annotations
 
 import argparse
+import json
 import statistics
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import msgspec
 
@@ -24,25 +27,43 @@ from scripts.bench.comparison.tables import markdown, ratio_text, spread_text
 from scripts.bench.measure import machine
 from scripts.bench.measure.inside import Inside, add_settings, settings
 from scripts.bench.structured import schemas
-from services.executor.constraint.engine import Grammar
+from services.executor.constraint.engine import Grammar, load_tokenizer
 from services.executor.constraint.source.translate import translate
 from shared import wire
-from shared.config import ConstraintsConfig
+from shared.config import ConstraintsConfig, ModelConfig
 from shared.constraints import key_of
+from shared.model_card import load_card
 
 BATCH = 16
 MASK_BATCH = 64
 CONTEXT_TOKENS = 300
 SPARE_TOKENS = 64
 WARM_UP_STEPS = 8
-PROMPT = "Write an order of a customer in {town}, as JSON.\n"
+PROMPT = "{what} about Kyoto, as JSON:\n{example}\n\n{what} about {town}, as JSON:\n"
 TOWNS = ("Lyon", "Oslo", "Bari", "Graz", "Gent", "Pisa", "Kiel", "Cork")
 FREE = {  # without a forced token
     "letters, spaces and marks": wire.Constraint("regex", r"[A-Za-z0-9 ,.'!?\-]*"),
     "anything but quotes": wire.Constraint("regex", r'[^"]*'),
     "words of any script": wire.Constraint("regex", r"(?u)(\w+[ ,.]+)*"),
 }
-ORDER = wire.Constraint("json_schema", msgspec.json.encode(schemas.ORDER).decode())
+
+
+@dataclass(frozen=True)
+class Subject:
+    what: str
+    schema: schemas.Schema
+    example: schemas.Schema
+
+    @property
+    def constraint(self) -> wire.Constraint:
+        return wire.Constraint("json_schema", json.dumps(self.schema))
+
+    def prompt(self, town: str) -> str:
+        return PROMPT.format(what=self.what, example=json.dumps(self.example), town=town)
+
+
+ORDER = Subject("An order", schemas.ORDER, schemas.ORDER_EXAMPLE)  # its strings are bounded
+ARTICLE = Subject("An article", schemas.ARTICLE, schemas.ARTICLE_EXAMPLE)  # its strings are of any length
 PARTS = ("cost", "jump", "masks")
 
 
@@ -53,17 +74,17 @@ class Constrained:
         self.inside = inside
         self.stage = inside.runner._constraints
         assert self.stage is not None
+        card = load_card(ModelConfig(prepared=str(inside.folder)))
+        self._tokenizer = load_tokenizer(inside.folder, inside.shape.vocab_size, card.eos_token_ids)
 
     def compile(self, constraint: wire.Constraint) -> None:
         text = translate(constraint, ConstraintsConfig())
-        self.stage.grammars.put(Grammar(key_of(constraint), text, self.stage.states.tokenizer))
+        self.stage.grammars.put(Grammar(key_of(constraint), text, self._tokenizer))
 
-    def admit(
-        self, prompt: Sequence[int], new_tokens: int, constraint: wire.Constraint | None, *, ignore_eos: bool
-    ) -> int:
+    def admit(self, prompt: Sequence[int], new_tokens: int, constraint: wire.Constraint | None, **sampling: Any) -> int:
         admit = self.inside.new_admit(tuple(prompt), new_tokens)
-        sampling = msgspec.structs.replace(admit.sampling, ignore_eos=ignore_eos)
-        admit = msgspec.structs.replace(admit, sampling=sampling, constraint=constraint)
+        chosen = msgspec.structs.replace(admit.sampling, **sampling)
+        admit = msgspec.structs.replace(admit, sampling=chosen, constraint=constraint)
         self.inside.step([], admits=[admit])
         return admit.lane
 
@@ -104,9 +125,11 @@ def show_cost(bench: Constrained, rounds: int, steps: int) -> None:
     print(f"{markdown(header, rows)}\n", flush=True)
 
 
-def generate(bench: Constrained, prompt: Sequence[int], constraint: wire.Constraint) -> tuple[list[int], int]:
-    """One request from start to end: its tokens, and how many steps computed something."""
-    lane = bench.admit(prompt, 1000, constraint, ignore_eos=False)
+def generate(
+    bench: Constrained, prompt: Sequence[int], constraint: wire.Constraint, seed: int
+) -> tuple[list[int], int]:
+    """One request from start to end at temperature 1: its tokens, and in how many steps."""
+    lane = bench.admit(prompt, 1000, constraint, ignore_eos=False, temperature=1.0, seed=seed)
     output: list[int] = []
     steps = 0
     while True:
@@ -125,10 +148,12 @@ def generate(bench: Constrained, prompt: Sequence[int], constraint: wire.Constra
 def show_jump(jumping: Constrained, stepping: Constrained, encode: Encode) -> None:
     rows, shares = [], []
     for side in (jumping, stepping):
-        side.compile(ORDER)
-    for town in TOWNS:
-        prompt = encode(PROMPT.format(town=town))
-        (fast, fast_steps), (slow, slow_steps) = (generate(side, prompt, ORDER) for side in (jumping, stepping))
+        side.compile(ORDER.constraint)
+    for seed, town in enumerate(TOWNS):
+        prompt = encode(ORDER.prompt(town))
+        (fast, fast_steps), (slow, slow_steps) = (
+            generate(side, prompt, ORDER.constraint, seed) for side in (jumping, stepping)
+        )
         shares.append(fast_steps / slow_steps)
         rows.append([town, str(len(slow)), str(slow_steps), str(fast_steps), "yes" if fast == slow else "NO"])
     print(f"**Jump-forward: an order of {schemas.properties(schemas.ORDER)} properties**\n")
@@ -136,12 +161,16 @@ def show_jump(jumping: Constrained, stepping: Constrained, encode: Encode) -> No
     print(f"\nsteps with jump-forward: {ratio_text(Spread.of(shares))} those without\n", flush=True)
 
 
-def show_masks(bench: Constrained, encode: Encode, steps: int) -> None:
-    bench.compile(ORDER)
+def show_masks(bench: Constrained, encode: Encode, subject: Subject, steps: int) -> None:
+    constraint = subject.constraint
+    bench.compile(constraint)
     inside = bench.inside
-    prompts = [encode(PROMPT.format(town=f"{TOWNS[n % len(TOWNS)]} {n}")) for n in range(MASK_BATCH)]
+    prompts = [encode(subject.prompt(f"{TOWNS[n % len(TOWNS)]} {n}")) for n in range(MASK_BATCH)]
     before = bench.stage.counters(0)
-    lanes = [bench.admit(prompt, 1000, ORDER, ignore_eos=False) for prompt in prompts]
+    lanes = [
+        bench.admit(prompt, 1000, constraint, ignore_eos=False, temperature=1.0, seed=100 + n)
+        for n, prompt in enumerate(prompts)
+    ]
     running, shares = set(lanes), []
     for _ in range(steps):
         if len(running) < MASK_BATCH:
@@ -155,15 +184,15 @@ def show_masks(bench: Constrained, encode: Encode, steps: int) -> None:
     computed = after.computed_masks - before.computed_masks
     inherited = after.inherited_masks - before.inherited_masks
     median_ms = 1e3 * statistics.median(mask for mask, _ in shares[1:])
-    print(f"**{MASK_BATCH} requests with one schema, {len(shares)} steps**\n")
+    print(f"**{MASK_BATCH} requests with one schema ({subject.what.lower()}), {len(shares)} steps**\n")
     print(f"masks take {share:.1%} of the steps' time, {median_ms:.2f} ms of a step at the median")
     print(f"{computed} masks computed, {inherited} inherited")
     counts = []
     for _ in range(2):
         start = bench.stage.counters(0).computed_masks
-        generate(bench, prompts[0], ORDER)
+        generate(bench, prompts[0], constraint, 1000)
         counts.append(bench.stage.counters(0).computed_masks - start)
-    print(f"one request computed {counts[0]} masks anew, the same again {counts[1]}", flush=True)
+    print(f"one request computed {counts[0]} masks anew, the same again {counts[1]}\n", flush=True)
 
 
 def parse() -> argparse.Namespace:
@@ -189,7 +218,8 @@ def main() -> None:
         slow = Inside({**options, "constraints.jump_forward": False}, arguments.model_path, beside=inside)
         show_jump(bench, Constrained(slow), encode)
     if "masks" in arguments.only:
-        show_masks(bench, encode, arguments.steps)
+        for subject in (ARTICLE, ORDER):
+            show_masks(bench, encode, subject, arguments.steps)
 
 
 if __name__ == "__main__":

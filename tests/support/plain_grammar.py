@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Iterable, Sequence
 from functools import cache
+from pathlib import Path
 
 import numpy as np
 from llguidance import LLMatcher, LLTokenizer
 
-from services.executor.constraint.engine import LIMITS, Grammar
+from services.executor.constraint.engine import LIMITS, Grammar, load_tokenizer
 from tests.support.tiny_model import VOCAB_SIZE, tiny_tokenizer
 
 EOS = frozenset((0, 2))
@@ -16,7 +18,9 @@ EOS = frozenset((0, 2))
 
 @cache
 def small_tokenizer() -> LLTokenizer:
-    return LLTokenizer(tiny_tokenizer().to_str(), n_vocab=VOCAB_SIZE, eos_token=sorted(EOS))
+    with tempfile.TemporaryDirectory() as folder:
+        tiny_tokenizer().save(str(Path(folder) / "tokenizer.json"))
+        return load_tokenizer(Path(folder), VOCAB_SIZE, sorted(EOS))
 
 
 def encode(text: str) -> list[int]:

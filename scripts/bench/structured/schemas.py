@@ -56,6 +56,25 @@ ORDER_EXAMPLE = {
     **dict.fromkeys(_FLAGS, True),
 }
 
+ARTICLE = closed(
+    {
+        "title": {"type": "string"},
+        "author": closed({"name": {"type": "string"}, "born": {"type": "integer"}}),
+        "tags": {"type": "array", "items": {"type": "string"}},
+        "summary": {"type": "string"},
+        "rating": {"type": "number"},
+        "published": {"type": "boolean"},
+    }
+)
+ARTICLE_EXAMPLE = {
+    "title": "The moss garden",
+    "author": {"name": "Aiko", "born": 1970},
+    "tags": ["garden", "moss"],
+    "summary": "How a small garden grows green without a flower.",
+    "rating": 4.5,
+    "published": True,
+}
+
 TREE: Schema = {
     "$defs": {
         "node": closed(

@@ -8,8 +8,10 @@ come from, who uses the copies, or torch.
 from __future__ import annotations
 
 import json
+import secrets
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from llguidance import LLMatcher, LLParserLimits, LLTokenizer
 
@@ -49,10 +51,26 @@ def load_tokenizer(folder: Path, vocab_size: int, eos_token_ids: Sequence[int]) 
     """
     try:
         settings = json.loads((folder / "tokenizer.json").read_bytes())
-        settings.update(truncation=None, padding=None, post_processor=None)  # it must only ever cut up text
-        return LLTokenizer(json.dumps(settings), n_vocab=vocab_size, eos_token=list(eos_token_ids))
-    except (OSError, ValueError, AttributeError) as error:
+        return LLTokenizer(json.dumps(_for_text(settings)), n_vocab=vocab_size, eos_token=list(eos_token_ids))
+    except (OSError, ValueError, AttributeError, LookupError, TypeError) as error:
         raise TokenizerFailed(str(error)) from error
+
+
+def _for_text(settings: dict[str, Any]) -> dict[str, Any]:
+    """The settings of a tokenizer that only ever cuts up text: no text is a special token to it.
+
+    The engine would take such a token's text in a grammar for the token, which may not follow: a dead end.
+    """
+    nonce = secrets.token_hex(8)
+    names = {token["content"]: f"{nonce}-{token['id']}" for token in settings["added_tokens"] if token["special"]}
+    added = [{**token, "content": names.get(token["content"], token["content"])} for token in settings["added_tokens"]]
+    model, vocab = settings["model"], settings["model"]["vocab"]
+    if isinstance(vocab, dict):
+        renamed: Any = {names.get(text, text): token_id for text, token_id in vocab.items()}
+    else:
+        renamed = [[names.get(text, text), score] for text, score in vocab]
+    plain = {"truncation": None, "padding": None, "post_processor": None}
+    return {**settings, **plain, "added_tokens": added, "model": {**model, "vocab": renamed}}
 
 
 def check(matcher: LLMatcher) -> None:

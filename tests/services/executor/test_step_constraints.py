@@ -5,14 +5,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cache
 from zlib import crc32
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from llguidance import LLMatcher, LLTokenizer
+from llguidance import LLMatcher
 
 from services.executor.constraint.cache import GrammarCache
 from services.executor.constraint.engine import Grammar
@@ -23,6 +22,7 @@ from shared import wire
 from shared.constraints import key_of
 from tests.services.executor.test_step import GREEDY, Scheduler, admit, tokens
 from tests.services.executor.test_step_drafts import Eager
+from tests.support.plain_grammar import small_tokenizer
 from tests.support.tiny_model import VOCAB_SIZE, tiny_tokenizer
 
 EOS = (0, 2)
@@ -37,11 +37,6 @@ REGEXES = {
 }
 
 
-@cache
-def tokenizer() -> LLTokenizer:
-    return LLTokenizer(tiny_tokenizer().to_str(), n_vocab=VOCAB_SIZE, eos_token=list(EOS))
-
-
 def constraint(name: str) -> wire.Constraint:
     return wire.Constraint("regex", REGEXES[name])
 
@@ -50,8 +45,8 @@ def stage(*names: str, jumps: bool = True, budget_bytes: int = STORE_BYTES) -> C
     grammars = GrammarCache(10 * STORE_BYTES)
     for name in names or REGEXES:
         text = LLMatcher.grammar_from_regex(REGEXES[name])
-        grammars.put(Grammar(key_of(constraint(name)), text, tokenizer()))
-    states = StateStore(tokenizer(), budget_bytes=budget_bytes, eos_token_ids=frozenset(EOS))
+        grammars.put(Grammar(key_of(constraint(name)), text, small_tokenizer()))
+    states = StateStore(small_tokenizer(), budget_bytes=budget_bytes, eos_token_ids=frozenset(EOS))
     return ConstraintStage(grammars, states, jumps=jumps)
 
 
@@ -70,7 +65,7 @@ class Answer:
 
 def expected(prompt: Sequence[int], name: str, most: int) -> Answer:
     """Token by token, by the engine alone."""
-    matcher = LLMatcher(tokenizer(), LLMatcher.grammar_from_regex(REGEXES[name]), log_level=0)
+    matcher = LLMatcher(small_tokenizer(), LLMatcher.grammar_from_regex(REGEXES[name]), log_level=0)
     output: list[int] = []
     forced: list[int] = []
     choices = 0

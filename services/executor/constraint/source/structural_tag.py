@@ -4,14 +4,13 @@ Free text runs until one of the triggers is complete. From there a tag that begi
 beginning, a value by its schema, its end. So no trigger ever stands in the text without a tag behind it. Where no
 trigger is given, or one tag at least is asked for, there is no free text at all.
 
-A beginning or an end may hold texts that are special tokens of the model; these stand for the tokens.
+All of it is text: a trigger that is also a special token of the model is spelt out.
 """
 
 from __future__ import annotations
 
 import json
-import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 from services.executor.constraint.source import json_schema, structural_tag_source
 from services.executor.constraint.source.json_schema import Whitespace
@@ -23,25 +22,12 @@ from shared.config import ConstraintsConfig
 MAX_TEXT = 1024  # characters of a beginning, an end, a trigger or a separator
 
 
-def grammar(
-    source: str,
-    *,
-    strict: bool,
-    whitespace: Whitespace,
-    caps: ConstraintsConfig,
-    special_tokens: Mapping[str, int] | None = None,
-) -> str:
-    """Args:
-    special_tokens: those that a tag may hold, as texts and ids.
-
-    Raises:
-        Refused: not structural tags, or a schema is refused; see `json_schema.grammar`.
-    """
+def grammar(source: str, *, strict: bool, whitespace: Whitespace, caps: ConstraintsConfig) -> str:
+    """Raises Refused: not structural tags, or a schema is refused; see `json_schema.grammar`."""
     found = structural_tag_source.read(source)
     _check(found, caps)
     bodies = [_body(call, strict, whitespace, caps) for call in found.calls]
-    writer = _Writer(special_tokens or {}, caps)
-    rules = writer.with_text(found, bodies) if found.triggers else writer.calls_only(found, bodies)
+    rules = _with_text(found, bodies) if found.triggers else _calls_only(found, bodies, caps)
     return "\n".join(["%llguidance {}", *rules, ""])
 
 
@@ -67,66 +53,48 @@ def _body(call: Call, strict: bool, whitespace: Whitespace, caps: ConstraintsCon
     return f"%json {json.dumps(schema)}"
 
 
-class _Writer:
-    def __init__(self, special_tokens: Mapping[str, int], caps: ConstraintsConfig) -> None:
-        self._special = special_tokens
-        self._caps = caps
+def _calls_only(found: Calls, bodies: Sequence[str], caps: ConstraintsConfig) -> Iterator[str]:
+    between, after = _between(found.separator, caps)
+    more = "" if found.stop_after_first else f" ({between} call)* {after}"
+    yield f"start: call{more}" if found.at_least_one else f"start: (call{more})?"
+    yield f"call: {_choice('tag', len(bodies))}"
+    for index, (call, body) in enumerate(zip(found.calls, bodies, strict=True)):
+        yield f"tag_{index}: {_literal(call.begin)} {body} {_literal(call.end)}"
 
-    def calls_only(self, found: Calls, bodies: Sequence[str]) -> Iterator[str]:
-        between, after = self._between(found.separator)
-        more = "" if found.stop_after_first else f" ({between} call)* {after}"
-        yield f"start: call{more}" if found.at_least_one else f"start: (call{more})?"
-        yield f"call: {_choice('tag', len(bodies))}"
-        for index, (call, body) in enumerate(zip(found.calls, bodies, strict=True)):
-            yield f"tag_{index}: {self._text(call.begin)} {body} {self._text(call.end)}"
 
-    def with_text(self, found: Calls, bodies: Sequence[str]) -> Iterator[str]:
-        triggers = _first_to_complete(found.triggers)
-        calls = f"({_choice('tag', len(bodies))})"
-        yield f"start: TEXT | {calls}" if found.stop_after_first else f"start: {calls}* TEXT"
-        yield "ANY: /(?s:.*)/"
-        yield "SOME: /(?s:.+)/"
-        for index, trigger in enumerate(triggers):
-            yield f"TRIGGER_{index}: {_literal(trigger)}"
-        yield f"TEXT: ANY{_none_of(range(len(triggers)))}"
-        for index, trigger in enumerate(triggers):
-            yield from self._head(index, trigger, len(triggers))
-        for index, (call, body) in enumerate(zip(found.calls, bodies, strict=True)):
-            head = _head_of(call, triggers)
-            rest = call.begin[len(triggers[head]) :]
-            yield f"tag_{index}: head_{head} {self._text(rest)} {body} {self._text(call.end)}"
+def _with_text(found: Calls, bodies: Sequence[str]) -> Iterator[str]:
+    triggers = _first_to_complete(found.triggers)
+    calls = f"({_choice('tag', len(bodies))})"
+    yield f"start: TEXT | {calls}" if found.stop_after_first else f"start: {calls}* TEXT"
+    yield "ANY: /(?s:.*)/"
+    yield "SOME: /(?s:.+)/"
+    for index, trigger in enumerate(triggers):
+        yield f"TRIGGER_{index}: {_literal(trigger)}"
+    yield f"TEXT: ANY{_none_of(range(len(triggers)))}"
+    for index in range(len(triggers)):
+        yield f"HEAD_{index}: {_head(index, len(triggers))}"
+    for index, (call, body) in enumerate(zip(found.calls, bodies, strict=True)):
+        head = _head_of(call, triggers)
+        rest = call.begin[len(triggers[head]) :]
+        yield f"tag_{index}: HEAD_{head} {_literal(rest)} {body} {_literal(call.end)}"
 
-    def _head(self, index: int, trigger: str, count: int) -> Iterator[str]:
-        """Free text up to the first trigger, which is this one."""
-        if trigger in self._special:
-            yield f"head_{index}: TEXT <[{self._special[trigger]}]>"
-            return
-        if any(token in trigger for token in self._special):
-            raise Refused("a trigger is a special token, or has none in it", ("triggers",))
-        others = _none_of([other for other in range(count) if other != index])
-        yield f"HEAD_{index}: (ANY TRIGGER_{index}) & ~(ANY TRIGGER_{index} SOME){others}"
-        yield f"head_{index}: HEAD_{index}"
 
-    def _between(self, separator: str | None) -> tuple[str, str]:
-        """What stands between two calls, and what may stand after the last one."""
-        if separator is not None:
-            return self._text(separator), ""
-        space = f"/[ \\n\\r\\t]{{1,{self._caps.max_whitespace}}}/"
-        return f"({space})?", f"({space})?"
+def _head(index: int, count: int) -> str:
+    """Free text up to the first trigger, which is this one."""
+    others = _none_of([other for other in range(count) if other != index])
+    return f"(ANY TRIGGER_{index}) & ~(ANY TRIGGER_{index} SOME){others}"
 
-    def _text(self, text: str) -> str:
-        """Literals, and tokens by their ids."""
-        if not self._special:
-            return _literal(text) if text else ""
-        tokens = "|".join(re.escape(token) for token in sorted(self._special, key=len, reverse=True))
-        pieces = [piece for piece in re.split(f"({tokens})", text) if piece]
-        return " ".join(
-            f"<[{self._special[piece]}]>" if piece in self._special else _literal(piece) for piece in pieces
-        )
+
+def _between(separator: str | None, caps: ConstraintsConfig) -> tuple[str, str]:
+    """What stands between two calls, and what may stand after the last one."""
+    if separator is not None:
+        return _literal(separator), ""
+    space = f"/[ \\n\\r\\t]{{1,{caps.max_whitespace}}}/"
+    return f"({space})?", f"({space})?"
 
 
 def _literal(text: str) -> str:
-    return json.dumps(text, ensure_ascii=False)
+    return json.dumps(text, ensure_ascii=False) if text else ""
 
 
 def _choice(name: str, count: int) -> str:

@@ -78,6 +78,18 @@ def test_what_is_forced_needs_no_mask() -> None:
     assert (states.computed_masks, states.inherited_masks) == (0, 0)
 
 
+def test_a_special_token_is_never_forced() -> None:
+    states = store()
+    cursor = states.enter(lark('start: "the <|im_end|> fox"'))
+    output: list[int] = []
+    while not cursor.is_over:
+        [allowed] = mask_of(states, cursor)
+        assert not allowed & EOS
+        output.append(cursor.forced[0] if cursor.forced else min(allowed))
+        cursor.advance(output[-1])
+    assert small_tokenizer().decode_bytes(output) == b"the <|im_end|> fox"
+
+
 def test_a_long_chain_comes_in_parts() -> None:
     text = "xyz" * 200
     cursor = store().enter(regex(text))

@@ -124,19 +124,13 @@ def test_flexible_whitespace_is_for_values_alone() -> None:
     assert not takes(started, ONE.replace('"name":', '"name" :'))
 
 
-def test_a_tag_may_hold_the_special_tokens_that_are_allowed_and_text_never_does() -> None:
-    content = {"type": "json_schema", "json_schema": CITY}
-    tags = [{"begin": "<|im_start|>\n", "content": content, "end": "\n<|im_end|>"}]
-    source = triggered(tags=tags, triggers=["<|im_start|>"])
-    tokenizer = bundled_tokenizer()
-    start, end = (tokenizer.tokenize_str(text, parse_special=True)[0] for text in ("<|im_start|>", "<|im_end|>"))
-    started = made(source, special_tokens={"<|im_start|>": start, "<|im_end|>": end})
-    body = tokenizer.tokenize_str('\n{"city": "x"}\n')
-    assert started.deep_copy().consume_tokens([*tokenizer.tokenize_str("hi"), start, *body, end])
-    spelt = tokenizer.greedy_tokenize("<|im_start|>")
-    assert start not in spelt
-    assert started.deep_copy().validate_tokens(spelt) < len(spelt)
-    assert started.deep_copy().validate_tokens([end]) <= (end in tokenizer.eos_tokens)
+def test_a_trigger_that_is_a_special_token_too_is_spelt_out() -> None:
+    tags = [{"begin": "<|im_start|>\n", "content": {"type": "json_schema", "json_schema": CITY}, "end": "<|im_end|>"}]
+    started = made(triggered(tags=tags, triggers=["<|im_start|>"]))
+    assert takes(started, 'hi<|im_start|>\n{"city": "x"}<|im_end|>')
+    assert not takes(started, "hi<|im_start|>")
+    start = bundled_tokenizer().greedy_tokenize("<|im_start|>")
+    assert not any(map(bundled_tokenizer().is_special_token, start))
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ def test_no_process_outlives_a_killed_serve(tmp_path):
     deployment = Deployment(tmp_path / "run")
     deployment.start()
     children = deployment.processes()[1:]
-    assert len(children) == 5
+    assert len(children) >= 5
     os.kill(deployment.process.pid, signal.SIGKILL)
     deployment.process.wait()
     wait_until(lambda: not any(psutil.pid_exists(child.pid) for child in children), 5, "every child is gone")

@@ -23,6 +23,10 @@ LIMITS = LLParserLimits(
     max_grammar_size=100_000,
     verbose_errors=False,
 )
+_PLAIN = r'[^"\\\x00-\x1F\x7F]'
+# Of the vocabulary: what a state takes as a whole need not be looked at token by token. The engine's own, and one more
+# for strings that have few characters left.
+SLICES = [r"[\x20\x0A\x0D\x09]+", *(f"{_PLAIN}{{1,{most}}}" for most in (10, 15, 30)), f"{_PLAIN}+"]
 # Compiling recurses as deep as a grammar is, and a stack that overflows ends the process. So what has been compiled in
 # the sandbox fits here.
 SANDBOX_STACK_BYTES = 4 * 1024 * 1024
@@ -51,7 +55,8 @@ def load_tokenizer(folder: Path, vocab_size: int, eos_token_ids: Sequence[int]) 
     """
     try:
         settings = json.loads((folder / "tokenizer.json").read_bytes())
-        return LLTokenizer(json.dumps(_for_text(settings)), n_vocab=vocab_size, eos_token=list(eos_token_ids))
+        text = json.dumps(_for_text(settings))
+        return LLTokenizer(text, n_vocab=vocab_size, eos_token=list(eos_token_ids), slices=SLICES)
     except (OSError, ValueError, AttributeError, LookupError, TypeError) as error:
         raise TokenizerFailed(str(error)) from error
 

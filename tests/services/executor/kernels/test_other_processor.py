@@ -10,7 +10,7 @@ import pytest
 from services.executor.kernels.vector import FEATURES
 
 FOLDER = Path(__file__).parent
-FILES = ("test_linear.py", "test_rows.py", "test_team.py", "test_tile.py", "test_vector.py")
+FILES = ("test_linear.py", "test_mask.py", "test_rows.py", "test_team.py", "test_tile.py", "test_vector.py")
 
 
 @pytest.mark.skipif("+avx512f" not in FEATURES, reason="these are the vectors of this processor")

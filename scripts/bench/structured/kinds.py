@@ -24,6 +24,7 @@ SUBJECTS = (
     "a library at night", "a lost parcel", "the first day of school", "a storm at sea", "a small restaurant",
 )  # fmt: skip
 
+TOP_P = 0.9  # what is less likely is noise, in so small a model
 EXAMPLE_SUBJECTS = ("a gardener in Kyoto", "a red balloon", "an empty station", "a dog in the snow", "a late bus")
 
 SUM_GRAMMAR = """
@@ -64,6 +65,7 @@ class Kind:
             "messages": [*self._turns(), self._question(subject)],
             "max_tokens": self.most_tokens,
             "temperature": temperature,
+            "top_p": TOP_P,
             "seed": seed,
             **self.fields,
         }
@@ -131,7 +133,7 @@ KINDS = (
         '{"name": "Aiko", "age": 34, "city": "Kyoto"}',
     ),
     _pattern(
-        "regex: status, data, code", "Reply with a short JSON status.", STATUS, 400,
+        "regex: status, data, code", "Count it: status, data with the count, code.", STATUS, 400,
         '{"status": "success", "data": {"count": 12}, "code": 200}',
         '{"status": "error", "data": {"count": 0}, "code": 404}',
         '{"status": "success", "data": {"count": 3}, "code": 200}',
@@ -159,7 +161,9 @@ KINDS = (
         "schema: Chinese", "用JSON描述一个人。", schemas.CHINESE, 120, {"姓名": "王小明", "年龄": 34, "城市": "杭州"}
     ),
     Kind(
-        "json_object", "Describe it as a small JSON object.", ('{"job": "gardener", "years": 12}',), 600,
+        "json_object", "Give its name and color as JSON.",
+        ('{"name": "Aiko", "color": "green"}', '{"name": "balloon", "color": "red"}'),
+        600,
         {"response_format": {"type": "json_object"}}, partial(_validates, {"type": "object"}),
     ),
     Kind("EBNF: Lark", "Write an arithmetic expression.", ("(3+4)*2", "7-2"), 300, {"ebnf": SUM_GRAMMAR}, _parses),

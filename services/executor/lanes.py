@@ -123,7 +123,7 @@ class Lane:
     def jump(self) -> int:
         """Append the tokens that have to follow. Returns how many."""
         known = self.known
-        while (forced := self.forced) and not self._stops_at(forced[0]):
+        while self.left_tokens and (forced := self.forced) and not self._stops_at(forced[0]):
             self.append(forced[0])
         return self.known - known
 

@@ -271,3 +271,12 @@ def test_unconstrained_neighbours_are_not_touched() -> None:
     assert scheduler.output[1] == alone.output[99]
     assert tuple(scheduler.output[0]) == expected(tokens(9), "free", 30).output
     assert pytest.approx(0) == scheduler.result.times.mask_s
+
+
+def test_what_is_forced_stops_at_the_limit_also_where_the_prompt_is_scored() -> None:
+    sampling = wire.Sampling(seed=0, temperature=0.0, prompt_logprobs_from=0)
+    scheduler = scheduler_with(stage())
+    run = scheduler.run(tokens(9), 3, sampling=sampling, constraint=constraint("fixed"))
+    assert run.output == expected(tokens(9), "fixed", 3).output
+    assert run.last.finish_reason == "length"
+    assert len(run.last.prompt_logprobs) == 9

@@ -24,7 +24,7 @@ SUBJECTS = (
     "a library at night", "a lost parcel", "the first day of school", "a storm at sea", "a small restaurant",
 )  # fmt: skip
 
-TOP_P = 0.9  # what is less likely is noise, in so small a model
+MIN_P = 0.2  # of the likeliest token's probability: what is less likely is noise, in so small a model
 EXAMPLE_SUBJECTS = ("a gardener in Kyoto", "a red balloon", "an empty station", "a dog in the snow", "a late bus")
 
 SUM_GRAMMAR = """
@@ -65,7 +65,7 @@ class Kind:
             "messages": [*self._turns(), self._question(subject)],
             "max_tokens": self.most_tokens,
             "temperature": temperature,
-            "top_p": TOP_P,
+            "min_p": MIN_P,
             "seed": seed,
             **self.fields,
         }

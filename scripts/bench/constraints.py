@@ -182,12 +182,12 @@ def show_masks(bench: Constrained, encode: Encode, subject: Subject, steps: int)
             shares.append((result.times.mask_s, result.times.total_s))
     inside.clear(lanes)
     after = bench.stage.counters(0)
-    share = sum(mask for mask, _ in shares) / sum(total for _, total in shares)
+    share = statistics.median(mask / total for mask, total in shares)
     computed = after.computed_masks - before.computed_masks
     inherited = after.inherited_masks - before.inherited_masks
     median_ms = 1e3 * statistics.median(mask for mask, _ in shares)
     print(f"**{MASK_BATCH} requests with one schema ({subject.what.lower()}), {len(shares)} steps**\n")
-    print(f"masks take {share:.1%} of the steps' time, {median_ms:.2f} ms of a step at the median")
+    print(f"masks take {share:.1%} of a step, {median_ms:.2f} ms, at the median")
     print(f"{computed} masks computed, {inherited} inherited")
     counts = []
     for _ in range(2):

@@ -126,7 +126,8 @@ def test_a_call_that_is_cut_is_a_cut_output(ask):
 
 
 def test_a_function_without_parameters(ask):
-    (call,) = ask(tools=[{"type": "function", "function": {"name": "f"}}], tool_choice="required").message.tool_calls
+    tool = {"type": "function", "function": {"name": "f"}}
+    (call,) = ask(tools=[tool], tool_choice="required", parallel_tool_calls=False).message.tool_calls
     assert json.loads(call.function.arguments) == {}
 
 

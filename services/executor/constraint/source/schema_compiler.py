@@ -131,7 +131,7 @@ class Compiler:
 
     def _is_valid(self, value: Any, beside: list[dict[str, Any]], path: Path) -> bool:
         try:
-            return all(self._document.is_valid(schema, value) for schema in beside)
+            return all(self._document.is_valid(schema, value, path) for schema in beside)
         except re.error as error:
             raise Refused(f"a pattern beside it is invalid: {error.msg}", path) from None
 

@@ -8,7 +8,9 @@ from typing import Any
 from urllib.parse import unquote
 
 import jsonschema
+import referencing
 from jsonschema.exceptions import SchemaError
+from referencing.exceptions import Unresolvable
 
 from services.executor.constraint.source.refused import Refused
 from services.executor.constraint.source.schema_keywords import KNOWN
@@ -37,7 +39,8 @@ class Document:
         self._id = self.root.get("$id", "") if isinstance(self.root, dict) else ""
         self._anchors = dict(_anchors(self.root))
         self._checked: set[Path] = set()
-        self._validator = jsonschema.Draft202012Validator(self.root)
+        # By default it fetches what a remote reference names; a stranger's schema must reach nothing.
+        self._validator = jsonschema.Draft202012Validator(self.root, registry=referencing.Registry())
 
     def resolve(self, reference: str, at: Path) -> tuple[Schema, Path]:
         """The schema that a `$ref` points to, and where it is.
@@ -54,8 +57,12 @@ class Document:
         self._checked.add(path)
         return schema, path
 
-    def is_valid(self, schema: dict[str, Any], value: Any) -> bool:
-        return bool(self._validator.evolve(schema=schema).is_valid(value))
+    def is_valid(self, schema: dict[str, Any], value: Any, at: Path) -> bool:
+        """Raises Refused where that depends on a reference which points to nothing in this document."""
+        try:
+            return bool(self._validator.evolve(schema=schema).is_valid(value))
+        except Unresolvable as error:
+            raise Refused(f"{error.ref!r} points to nothing in this document", at) from None
 
     def _path_of(self, reference: str, at: Path) -> Path:
         if self._id and reference.startswith(self._id.rstrip("#")):

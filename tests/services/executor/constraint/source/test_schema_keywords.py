@@ -201,3 +201,30 @@ def test_the_client_s_schema_is_not_changed() -> None:
     schema = {"type": "array", "items": [{"type": "null"}], "additionalItems": False}
     prepared(schema, strict=True, whitespace="fixed", caps=CAPS)
     assert schema == {"type": "array", "items": [{"type": "null"}], "additionalItems": False}
+
+
+@pytest.mark.parametrize("strict", [True, False])
+@pytest.mark.parametrize(
+    "beside",
+    [
+        {"anyOf": [{"$ref": "http://127.0.0.1:9/secret"}]},
+        {"allOf": [{"items": {"$ref": "http://127.0.0.1:9/secret"}}]},
+        {"anyOf": [{"$ref": "secret"}], "$id": "http://127.0.0.1:9/"},
+        {"anyOf": [{"$ref": "#/$defs/nothing"}]},
+        {"not": {"$ref": "http://127.0.0.1:9/secret"}},
+        {"if": {"$ref": "http://127.0.0.1:9/secret"}, "then": {}},
+    ],
+)
+def test_no_reference_reaches_beyond_the_schema(
+    beside: dict[str, Any], strict: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def opened(*_: object, **__: object) -> None:
+        reached.append(True)
+        raise OSError
+
+    reached: list[bool] = []
+    monkeypatch.setattr("urllib.request.urlopen", opened)
+    monkeypatch.setattr("socket.create_connection", opened)
+    monkeypatch.setattr("socket.socket.connect", opened)
+    refusal({"enum": [[1], [2]], **beside}, strict=strict)
+    assert not reached

@@ -6,13 +6,14 @@ import json
 import re
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from llguidance import LLMatcher
 
 from services.executor.constraint.source import ebnf
 from services.executor.constraint.source.refused import Refused
 from shared.config import ConstraintsConfig
-from tests.services.executor.constraint.source.engine_bytes import takes
+from tests.services.executor.constraint.source.engine_bytes import byte_tokenizer, takes
 
 CAPS = ConstraintsConfig()
 JSON = r"""
@@ -97,7 +98,10 @@ BOTH = st.recursive(
 @settings(deadline=None, max_examples=300)
 def test_without_recursion_it_is_a_regular_expression(both: tuple[str, str], text: str) -> None:
     source = f'root ::= {both[0]}\nsub-rule ::= "a" "b"? | "é"'
-    assert takes(grammar(source), text) == (re.fullmatch(both[1], text) is not None)
+    lark = grammar(source)
+    # The engine cannot compile some alternatives of overlapping sets: it panics, and the grammar is refused.
+    assume(not LLMatcher(byte_tokenizer(), lark, log_level=0).get_error().startswith("panic:"))
+    assert takes(lark, text) == (re.fullmatch(both[1], text) is not None)
 
 
 def test_recursion() -> None:

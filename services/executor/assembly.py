@@ -31,7 +31,7 @@ from shared.config import Config, ConfigError, ConstraintsConfig, ExecutorConfig
 from shared.cores import usable_cores
 from shared.model_card import load_card, prepared_folder
 
-FORCED_TOKENS = 32  # the most that a constraint appends to one request in a step
+FORCED_TOKENS = 32  # the most for which one request is spared room and time in a step
 
 
 @dataclass(frozen=True, slots=True)

@@ -70,7 +70,7 @@ class StepRunner:
         self._constraints = constraints
         self._masks: MaskFiller | None = None
         if constraints is not None:
-            self._masks = MaskFiller(constraints.states, model.shape.vocab_size, self._eos_token_ids, clock)
+            self._masks = MaskFiller(constraints.states, model.shape.vocab_size, clock)
         self._clock = clock
         self._log = logging.get()
         self._lanes: dict[int, Lane] = {}
@@ -88,6 +88,8 @@ class StepRunner:
     def run(self, plan: wire.StepPlan) -> wire.StepResult:
         start = self._clock()
         self._outcomes = {}
+        if self._constraints is not None:
+            self._constraints.forget_retired()
         self._release(plan.release)
         for admit in plan.admits:
             self._admit(admit)
@@ -251,7 +253,6 @@ class StepRunner:
             outcome = msgspec.structs.replace(
                 self._with_news(lane),
                 logprobs=tuple(sampled.logprob for sampled in taken if sampled.logprob is not None),
-                prompt_logprobs=lane.take_prompt_logprobs(),
             )
             self._report(lane, outcome)
 
@@ -303,7 +304,9 @@ class StepRunner:
         return wire.Outcome(lane.number, lane.computed, lane.cached_tokens, finish_reason=reason, matched_stop=stop)
 
     def _with_news(self, lane: Lane) -> wire.Outcome:
-        return msgspec.structs.replace(self._outcome(lane), new_token_ids=lane.take_new_tokens())
+        return msgspec.structs.replace(
+            self._outcome(lane), new_token_ids=lane.take_new_tokens(), prompt_logprobs=lane.take_prompt_logprobs()
+        )
 
     def _report(self, lane: Lane, outcome: wire.Outcome) -> None:
         self._outcomes[lane.number] = outcome

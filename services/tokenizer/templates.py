@@ -62,11 +62,13 @@ class ChatTemplate:
         self._special = re.compile(special)
         self._marked_special = re.compile(f"{LITERAL_START}({special}){LITERAL_END}|{LITERAL_START}|{LITERAL_END}")
         self._variables = {"bos_token": bos_token, "eos_token": eos_token}
+        self._template: jinja2.Template | None = None
         self._tool_text: ToolText | None = None  # what the template itself cannot show
         try:
-            self._template = None if source is None else environment().from_string(source)
-            if self._template is not None and not _knows_tools(source):
-                self._tool_text = ToolText(tool_format(source), in_system=self._takes_system(self._template))
+            if source is not None:
+                self._template = environment().from_string(source)
+                if not _knows_tools(source):
+                    self._tool_text = ToolText(tool_format(source), in_system=self._takes_system(self._template))
         except jinja2.TemplateError as error:
             raise ConfigError(f"the model's chat template is not valid: {error}") from error
 
@@ -141,8 +143,8 @@ class ChatTemplate:
         return [Piece(part, literal=index % 2 == 1) for index, part in enumerate(parts) if part]
 
 
-def _knows_tools(source: str | None) -> bool:
-    names = environment().parse(source or "").find_all(jinja2.nodes.Name)
+def _knows_tools(source: str) -> bool:
+    names = environment().parse(source).find_all(jinja2.nodes.Name)
     return any(name.name == "tools" for name in names)
 
 

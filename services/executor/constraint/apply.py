@@ -7,15 +7,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from importlib.util import find_spec
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from services.executor.attention import cuda
 from services.executor.kernels import mask as cpu_mask
 
-HAS_TRITON = find_spec("triton") is not None
+HAS_TRITON = cuda.is_available()
 
 
 def apply_masks(logits: Tensor, rows: Sequence[int], bitmask: Tensor) -> None:

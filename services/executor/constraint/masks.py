@@ -24,9 +24,16 @@ def words_for(vocab_size: int) -> int:
 def only(token_ids: Iterable[int], words: Words) -> None:
     """Fill a row so that these tokens may follow, and no others."""
     words.fill(0)
-    bits = words.view(np.uint32)
     for token_id in token_ids:
-        bits[token_id >> 5] |= np.uint32(1 << (token_id & 31))
+        allow(words, token_id)
+
+
+def allow(words: Words, token_id: int) -> None:
+    words.view(np.uint32)[token_id >> 5] |= np.uint32(1 << (token_id & 31))
+
+
+def forbid(words: Words, token_id: int) -> None:
+    words.view(np.uint32)[token_id >> 5] &= ~np.uint32(1 << (token_id & 31))
 
 
 class Row:

@@ -39,7 +39,6 @@ class ConstraintStage:
             NotCompiled: there is no such grammar here.
             GrammarFailed: the output does not satisfy it.
         """
-        self._forget_retired()
         grammar = self.grammars.acquire(key_of(constraint))
         if grammar is None:
             raise NotCompiled
@@ -69,7 +68,8 @@ class ConstraintStage:
             states.used_bytes,
         )
 
-    def _forget_retired(self) -> None:
+    def forget_retired(self) -> None:
+        """Free the states of grammars that the cache has given up. Once a step: a client may never come to run."""
         for grammar in self.grammars.take_retired():
             self.states.forget(grammar)
 

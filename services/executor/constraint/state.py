@@ -74,10 +74,6 @@ class State:
     # --- children ----------------------------------------------------------------------------------------------------
 
     @property
-    def is_leaf(self) -> bool:
-        return self._children is None
-
-    @property
     def is_idle_leaf(self) -> bool:
         return self._children is None and not self.cursors
 

@@ -89,7 +89,8 @@ def _template_options(fields: ChatFields, caps: ConstraintsConfig) -> dict[str, 
         "add_generation_prompt": fields.add_generation_prompt,
         "continue_final_message": fields.continue_final_message or None,
     }
-    bounded_json(fields.chat_template_kwargs, "chat_template_kwargs", caps)
+    if fields.chat_template_kwargs:
+        bounded_json(fields.chat_template_kwargs, "chat_template_kwargs", caps)
     return {name: value for name, value in given.items() if value is not None}
 
 

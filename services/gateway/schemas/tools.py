@@ -41,12 +41,9 @@ class Function(msgspec.Struct, frozen=True, kw_only=True):
     strict: bool = False
 
 
-class _Tool(msgspec.Struct, frozen=True, kw_only=True):
-    type: Literal["function"]
-    function: dict[str, Any]
+class _Typed(msgspec.Struct, frozen=True, kw_only=True):
+    """A tool, or the choice of one."""
 
-
-class _NamedChoice(msgspec.Struct, frozen=True, kw_only=True):
     type: Literal["function"]
     function: dict[str, Any]
 
@@ -97,7 +94,7 @@ def _functions(raw: list[Any], caps: ConstraintsConfig) -> list[Function]:
 
 def _function(raw: Any, index: int) -> Function:
     with within(f"tools.{index}"):
-        tool = convert(raw, _Tool)
+        tool = convert(raw, _Typed)
         with within("function"):
             function = convert(tool.function, Function)
             if NAME.fullmatch(function.name) is None:
@@ -131,7 +128,7 @@ def _choice(
 
 def _named(raw: Any) -> str:
     with within("tool_choice"):
-        choice = convert(raw, _NamedChoice)
+        choice = convert(raw, _Typed)
         with within("function"):
             return convert(choice.function, _NamedFunction).name
 

@@ -13,11 +13,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from llguidance import LLMatcher
 
+from services.executor.chunk import Chunk
 from services.executor.constraint.cache import GrammarCache
-from services.executor.constraint.engine import Grammar
+from services.executor.constraint.engine import Grammar, GrammarFailed
 from services.executor.constraint.stage import ConstraintStage
 from services.executor.constraint.states import StateStore
 from services.executor.drafting import Drafting
+from services.executor.masks import MaskFiller
 from shared import wire
 from shared.constraints import key_of
 from tests.services.executor.test_step import GREEDY, Scheduler, admit, tokens
@@ -280,3 +282,39 @@ def test_what_is_forced_stops_at_the_limit_also_where_the_prompt_is_scored() -> 
     assert run.output == expected(tokens(9), "fixed", 3).output
     assert run.last.finish_reason == "length"
     assert len(run.last.prompt_logprobs) == 9
+
+
+def test_prompt_scores_come_also_with_an_end_at_admission() -> None:
+    """Nothing precedes the only token of this prompt, so it has no score to wait for."""
+    sampling = wire.Sampling(seed=0, temperature=0.0, prompt_logprobs_from=0)
+    scheduler = scheduler_with(stage())
+    outcome = scheduler.step(admits=(admit(0, tokens(1), 40, sampling=sampling, constraint=constraint("fixed")),))[0]
+    assert outcome.finish_reason == "stop"
+    assert outcome.prompt_logprobs == (None,)
+
+
+def test_a_draft_that_fails_leaves_no_cursor_behind() -> None:
+    constraints = stage()
+    scheduler = scheduler_with(constraints)
+    scheduler.step(admits=(admit(0, tokens(9), 30, constraint=constraint("open")),))
+    lane = scheduler.runner._lanes[0]
+    letters = tiny_tokenizer().encode("the dog").ids
+    chunk = Chunk(lane, 0, 9, np.array([*letters, tiny_tokenizer().encode("{").ids[0]]))
+    assert lane.cursor is not None
+    for _ in range(3):
+        with pytest.raises(GrammarFailed):
+            MaskFiller(constraints.states, VOCAB_SIZE, lambda: 0.0).fill([chunk])
+    assert lane.cursor.state.cursors == 1
+
+
+def test_states_of_grammars_that_are_given_up_go_with_the_next_step() -> None:
+    constraints = stage("free")
+    scheduler = scheduler_with(constraints)
+    scheduler.run(tokens(9), 30, constraint=constraint("free"))
+    assert len(constraints.states)
+    constraints.grammars._budget_bytes = 0
+    constraints.grammars.put(
+        Grammar(key_of(constraint("open")), LLMatcher.grammar_from_regex(REGEXES["open"]), small_tokenizer())
+    )
+    scheduler.step()
+    assert not len(constraints.states)

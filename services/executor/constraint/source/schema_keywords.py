@@ -83,11 +83,6 @@ def is_annotation(keyword: str) -> bool:
     return keyword in ANNOTATIONS or keyword.startswith("x-")
 
 
-def says_nothing(schema: dict[str, Any]) -> bool:
-    """Whether every value is valid, as far as the keywords go that are kept."""
-    return not ENFORCED & schema.keys()
-
-
 def objection(keyword: str, value: Any) -> str | None:
     """Why this keyword cannot be kept; None if it can, or asks for nothing."""
     if keyword in ENFORCED or is_annotation(keyword):

@@ -137,7 +137,7 @@ class ConstraintsConfig(Section, frozen=True):
     max_whitespace: PositiveInt = 16  # between two JSON tokens, where it is flexible
     compile_cpu_s: PositiveFloat = 2.0  # of the process that a source goes through first
     compile_memory_bytes: PositiveInt = 512 * 1024 * 1024  # of the same
-    cache_bytes: PositiveInt = 256 * 1024 * 1024  # for compiled grammars (by their text) and the states that requests have been in
+    cache_bytes: PositiveInt = 256 * 1024 * 1024  # for compiled grammars (by their text) and requests' states
     jump_forward: bool = True  # compute forced tokens together, not one by one
 
 

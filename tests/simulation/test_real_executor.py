@@ -90,6 +90,10 @@ class FakeStage:
     def __init__(self, grammars: FakeGrammars, *, jumps: bool):
         self.grammars, self.jumps = grammars, jumps
         self.states = self
+        self.eos_token_ids = frozenset()
+
+    def forget_retired(self):
+        pass
 
     def enter(self, constraint, output_token_ids):
         self.grammars.forget()

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from tokenizers import Tokenizer
 
-from services.tokenizer.templates import Piece
+from services.tokenizer.own_tokens import Piece
 from shared.config import ConfigError
 from shared.model_card import TOKENIZER_FILE, ModelCard
 

@@ -13,7 +13,7 @@ import jinja2.nodes
 import jinja2.parser
 import jinja2.sandbox
 
-NOT_ASCII = re.compile("[^\0-\x7f\ufdd0-\ufdd2]")  # nor marks
+NOT_ASCII = re.compile("[^\0-\x7f\ufdd0\ufdd1]")  # nor a mark, see `own_tokens`
 
 
 class TemplateFailed(Exception):
@@ -73,7 +73,7 @@ def _to_json(
     separators: tuple[str, str] | None = None,
     sort_keys: bool = False,
 ) -> str:
-    """Jinja's own filter escapes HTML. The marks of client's text stay as they are, also in ASCII."""
+    """Jinja's own filter escapes HTML. Marks stay as they are, also in ASCII."""
     text = json.dumps(value, ensure_ascii=False, indent=indent, separators=separators, sort_keys=sort_keys)
     return NOT_ASCII.sub(lambda found: json.dumps(found[0])[1:-1], text) if ensure_ascii else text
 

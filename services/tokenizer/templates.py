@@ -3,31 +3,29 @@
 Knows Jinja and one template, the operator's, compiled once. Knows no token ids, and never takes a template from a
 request. A template that does not speak of tools is shown them, and calls, as plain text.
 
-What a client wrote cannot pose as the template's own special tokens: a special token's text inside a message, a tool
-or a template variable is marked, and comes out as a `Piece` of its own with `literal` set, which is to be encoded as
-plain text (transformers' `sanitize_control_tokens`, for special tokens). The marks are Unicode noncharacters, which
-are not for interchange; they are taken out of what a client wrote.
+What a client wrote cannot pose as the template's own special tokens: a special token's text that comes from a message,
+a tool or a template variable is a `Piece` of its own with `literal` set, which is to be encoded as plain text
+(transformers' `sanitize_control_tokens`, for special tokens). See `own_tokens`; its marks are taken out of what a
+client wrote.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import jinja2
 import jinja2.nodes
 import msgspec
 
 from services.tokenizer.jinja_sandbox import TemplateFailed, environment
+from services.tokenizer.own_tokens import CONTINUE_MARK, OwnTokens, Piece, unmarked
 from services.tokenizer.tool_text import ToolText
 from shared import wire
 from shared.config import ConfigError
 from shared.tool_format import tool_format
 
-LITERAL_START, LITERAL_END = "\ufdd0", "\ufdd1"
-CONTINUE_HERE = "\ufdd2 "  # the space shows whether the template trims its messages
-MARKS = re.compile("[\ufdd0-\ufdd2]")
+CONTINUE_HERE = f"{CONTINUE_MARK} "  # the space shows whether the template trims its messages
 
 SAMPLE = "A sample of a system message."
 RESERVED = frozenset({"messages", "tools", "add_generation_prompt", "bos_token", "eos_token"})
@@ -41,11 +39,6 @@ class TemplateOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     chat_template_kwargs: dict[str, Any] = {}  # further variables of the template
 
 
-class Piece(NamedTuple):
-    text: str
-    literal: bool  # a special token's text that is meant as text
-
-
 class ChatTemplate:
     """Args:
     source: the model's template; None if it has none, then every rendering fails.
@@ -57,17 +50,19 @@ class ChatTemplate:
     def __init__(
         self, source: str | None, *, bos_token: str = "", eos_token: str = "", special_tokens: Iterable[str] = ()
     ) -> None:
-        longest_first = sorted(special_tokens, key=len, reverse=True)
-        special = "|".join(map(re.escape, longest_first)) or "(?!)"
-        self._special = re.compile(special)
-        self._marked_special = re.compile(f"{LITERAL_START}({special}){LITERAL_END}|{LITERAL_START}|{LITERAL_END}")
-        self._variables = {"bos_token": bos_token, "eos_token": eos_token}
+        self._own_tokens = OwnTokens(special_tokens)
+        self._variables = {
+            "bos_token": self._own_tokens.marked(bos_token),
+            "eos_token": self._own_tokens.marked(eos_token),
+        }
         self._template: jinja2.Template | None = None
         self._tool_text: ToolText | None = None  # what the template itself cannot show
         try:
             if source is not None:
-                self._template = environment().from_string(source)
-                if not _knows_tools(source):
+                parsed = environment().parse(source)
+                self._own_tokens.mark(parsed)
+                self._template = environment().from_string(parsed)
+                if not _knows_tools(parsed):
                     self._tool_text = ToolText(tool_format(source), in_system=self._takes_system(self._template))
         except jinja2.TemplateError as error:
             raise ConfigError(f"the model's chat template is not valid: {error}") from error
@@ -89,11 +84,11 @@ class ChatTemplate:
                 messages, tools = self._tool_text.rewrite(messages, tools), None
             text = self._render(self._template, messages, tools, chosen)
         except TemplateFailed as failed:
-            raise TemplateFailed(MARKS.sub("", str(failed)), failed.param) from None
+            raise TemplateFailed(unmarked(str(failed)), failed.param) from None
         except Exception as error:  # whatever a template's code may raise on messages of a shape it does not expect
-            words = MARKS.sub("", str(error))
+            words = unmarked(str(error))
             raise TemplateFailed(f"the model's chat template cannot show these messages: {words}") from error
-        return self._pieces(text)
+        return self._own_tokens.pieces(text)
 
     def _render(
         self,
@@ -102,16 +97,16 @@ class ChatTemplate:
         tools: Sequence[dict[str, Any]] | None,
         options: TemplateOptions,
     ) -> str:
-        chat = [self._marked(_plain(message)) for message in messages]
+        chat = [_without_marks(_plain(message)) for message in messages]
         if options.continue_final_message:
             chat[-1]["content"] += CONTINUE_HERE
         asked = options.add_generation_prompt
         variables = {
             "documents": None,
-            **self._marked(options.chat_template_kwargs),
+            **_without_marks(options.chat_template_kwargs),
             **self._variables,
             "messages": chat,
-            "tools": self._marked(tools),
+            "tools": _without_marks(tools),
             "add_generation_prompt": not options.continue_final_message if asked is None else asked,
         }
         text = template.render(variables)
@@ -125,27 +120,22 @@ class ChatTemplate:
         except Exception:  # as in `render`
             return False
 
-    def _marked(self, value: Any) -> Any:
-        """The value with its special tokens wrapped in marks, those in keys too."""
-        match value:
-            case str():
-                return self._special.sub(f"{LITERAL_START}\\g<0>{LITERAL_END}", MARKS.sub("", value))
-            case dict():
-                return {self._marked(key): self._marked(item) for key, item in value.items()}
-            case list() | tuple():
-                return [self._marked(item) for item in value]
-            case _:
-                return value
 
-    def _pieces(self, text: str) -> list[Piece]:
-        """Split at the marks; a lone one (the template cut the string) is dropped but still separates."""
-        parts = self._marked_special.split(text)  # text, marked token or None, text, marked token or None, ... text
-        return [Piece(part, literal=index % 2 == 1) for index, part in enumerate(parts) if part]
+def _without_marks(value: Any) -> Any:
+    """What a client wrote, its keys too."""
+    match value:
+        case str():
+            return unmarked(value)
+        case dict():
+            return {_without_marks(key): _without_marks(item) for key, item in value.items()}
+        case list() | tuple():
+            return [_without_marks(item) for item in value]
+        case _:
+            return value
 
 
-def _knows_tools(source: str) -> bool:
-    names = environment().parse(source).find_all(jinja2.nodes.Name)
-    return any(name.name == "tools" for name in names)
+def _knows_tools(template: jinja2.nodes.Template) -> bool:
+    return any(name.name == "tools" for name in template.find_all(jinja2.nodes.Name))
 
 
 def _template_options(options: dict[str, Any]) -> TemplateOptions:
@@ -170,7 +160,7 @@ def _plain(message: wire.ChatMessage) -> dict[str, Any]:
 
 def _cut_at_mark(text: str) -> str:
     """Everything in front of the place where the final message is to be continued."""
-    before, mark, after = text.rpartition(CONTINUE_HERE.strip())
+    before, mark, after = text.rpartition(CONTINUE_MARK)
     if not mark:
         raise TemplateFailed("the chat template does not show the final message as it is", "continue_final_message")
     return before if after.startswith(" ") else before.rstrip()

@@ -5,7 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from services.tokenizer.codec import Codec, NotText
-from services.tokenizer.templates import ChatTemplate, Piece
+from services.tokenizer.own_tokens import Piece
+from services.tokenizer.templates import ChatTemplate
 from shared import wire
 from shared.config import ConfigError
 from tests.support import small_tokenizers

@@ -6,7 +6,8 @@ from hypothesis import strategies as st
 from jinja2 import TemplateError
 
 from services.tokenizer.jinja_sandbox import TemplateFailed
-from services.tokenizer.templates import MARKS, ChatTemplate
+from services.tokenizer.own_tokens import MARKS
+from services.tokenizer.templates import ChatTemplate
 from shared import wire
 from shared.config import ConfigError
 from tests.support.tiny_model import CHAT_TEMPLATE as CHATML
@@ -44,7 +45,7 @@ PUBLISHED = {"chatml": CHATML, "llama": LLAMA, "mistral": MISTRAL, "qwen": QWEN}
 SPECIAL = ("<|im_start|>", "<|im_end|>", "<|im_end|>!")
 TOKENS = {"bos_token": "<s>", "eos_token": "</s>"}
 
-NONCHARACTERS = "\ufdd0\ufdd1\ufdd2"  # the marks
+NONCHARACTERS = "\ufdd0\ufdd1"  # the marks
 
 TALK = (
     wire.ChatMessage("user", "  Hi <b>there</b> & 'you' \"all\" 你好\n"),
@@ -289,10 +290,10 @@ def test_so_is_one_in_any_other_place_that_a_client_fills(source, message, tools
 @pytest.mark.parametrize(
     ("source", "expected"),
     [
-        ("{{ messages[0].content[:5] }}<|im_start|>", [("<|im<|im_start|>", False)]),
-        ("<|im_start|>{{ messages[0].content[5:] }}", [("<|im_start|>_end|>", False)]),
-        ("{{ messages[0].content[:5] }}{{ messages[0].content[5:] }}", [("<|im_end|>", True)]),
-        ("{{ messages[0].content[5:] }}{{ messages[0].content[:5] }}", [("_end|>", False), ("<|im", False)]),
+        ("{{ messages[0].content[:4] }}<|im_start|>", [("<|im<|im_start|>", False)]),
+        ("<|im_start|>{{ messages[0].content[4:] }}", [("<|im_start|>_end|>", False)]),
+        ("{{ messages[0].content[:4] }}{{ messages[0].content[4:] }}", [("<|im_end|>", True)]),
+        ("{{ messages[0].content[4:] }}{{ messages[0].content[:4] }}", [("_end|><|im", False)]),
     ],
 )
 def test_a_template_that_cuts_a_string_does_not_undo_its_marks(source, expected):
@@ -300,9 +301,7 @@ def test_a_template_that_cuts_a_string_does_not_undo_its_marks(source, expected)
     assert [(piece.text, piece.literal) for piece in rendered] == expected
 
 
-written = st.lists(
-    st.sampled_from(["<|im_start|>", "<|im_end|>", "<|im", "_end|>", "\ufdd0", "\ufdd1", "\ufdd2 ", "a", "!"])
-)
+written = st.lists(st.sampled_from(["<|im_start|>", "<|im_end|>", "<|im", "_end|>", "\ufdd0", "\ufdd1 ", "a", "!"]))
 
 
 @given(parts=st.lists(written, min_size=1, max_size=3))

@@ -62,6 +62,7 @@ class GatewayConfig(Section, frozen=True):
     api_keys: tuple[str, ...] = ()
     api_keys_file: str | None = None  # one key a line, optionally "name: key"
     admin_key: str | None = None
+    cors_origins: tuple[str, ...] | None = None  # of web pages that may use it; see services.gateway.cors
     enable_metrics: bool = True
     sglang_metrics: bool = False  # the main figures also under SGLang's names
     show_cached_text: bool = False  # /cache shows the first words of each cached prefix

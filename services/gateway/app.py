@@ -2,36 +2,33 @@
 
 from __future__ import annotations
 
-import secrets
 import time
 
 from aiohttp import web
 
 from services.gateway.cache_routes import CacheRoutes
+from services.gateway.cors import Origins, cross_origin
 from services.gateway.dispatch import Dispatcher
 from services.gateway.generation_routes import GenerationRoutes
 from services.gateway.limits import Keyring, Limits
 from services.gateway.metrics import Metrics
-from services.gateway.middleware import accounting, add_request_id, authentication
+from services.gateway.middleware import accounting, authentication, checked_query, common_headers
 from services.gateway.operation_routes import OperationRoutes
 from shared.config import Config
 from shared.model_card import ModelCard
 from shared.tool_format import tool_format
 
 
-def new_request_id() -> str:
-    return secrets.token_hex(16)
-
-
 def make_app(dispatcher: Dispatcher, settings: Config, card: ModelCard, keys: Keyring) -> web.Application:
     config = settings.gateway
     metrics = Metrics(sglang_model=card.model_id if config.sglang_metrics else None)
     limits = Limits.of(settings, card)
+    origins = Origins.of(config, needs_key=keys.are_needed)
     app = web.Application(
         client_max_size=config.max_body_bytes,
-        middlewares=[accounting(new_request_id, metrics), authentication(keys)],
+        middlewares=[accounting(metrics), cross_origin(origins), authentication(keys), checked_query],
     )
-    app.on_response_prepare.append(add_request_id)
+    app.on_response_prepare.append(common_headers(origins))
     GenerationRoutes(dispatcher, limits, tool_format(card.chat_template)).add_to(app.router)
     CacheRoutes(dispatcher, shows_text=config.show_cached_text).add_to(app.router)
     operations = OperationRoutes(dispatcher, card, limits, metrics, int(time.time()))

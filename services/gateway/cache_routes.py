@@ -9,15 +9,13 @@ from aiohttp import web
 
 from services.gateway.cache_view import Ids, cache_body, heads_of, read_trees
 from services.gateway.dispatch import Dispatcher
-from services.gateway.errors import ApiError, InvalidRequest
+from services.gateway.errors import ApiError
+from services.gateway.middleware import QUERY
 from services.gateway.sse import json_response
 
 TREE_TIMEOUT_S = 5.0
 TEXT_TIMEOUT_S = 2.0
 TEXTS_AT_ONCE = 8  # so few that prompts beside them do not wait long
-DEFAULT_LIMIT, LARGEST_LIMIT = 100, 1000
-FLUSH_TIMEOUT_S = 5.0
-LONGEST_FLUSH_TIMEOUT_S = 60.0
 
 
 class CacheRoutes:
@@ -36,15 +34,14 @@ class CacheRoutes:
 
     async def cache(self, request: web.Request) -> web.Response:
         """The shape of every executor's tree, with ?limit= of its largest nodes."""
-        limit = _limit(request.query.get("limit"))
         answer = await self._dispatcher.admin("tree", TREE_TIMEOUT_S, text=self._shows_text)
-        trees = read_trees(answer["executors"], limit)
+        trees = read_trees(answer["executors"], request[QUERY].limit)
         texts = await self._texts(heads_of(trees)) if self._shows_text else None
         return json_response(cache_body(trees, texts))
 
     async def flush_cache(self, request: web.Request) -> web.Response:
         """Waits for a moment of idleness, up to ?timeout= seconds, and says what was freed."""
-        answer = await self._dispatcher.admin("flush", _timeout_s(request.query.get("timeout")))
+        answer = await self._dispatcher.admin("flush", request[QUERY].timeout)
         freed_tokens = sum(executor["freed_tokens"] for executor in answer["executors"].values())
         return json_response({"status": "flushed", "freed_tokens": freed_tokens})
 
@@ -64,23 +61,3 @@ class CacheRoutes:
             return await self._dispatcher.detokenize(token_ids, TEXT_TIMEOUT_S)
         except ApiError:
             return None
-
-
-def _limit(text: str | None) -> int:
-    if text is None:
-        return DEFAULT_LIMIT
-    if not (text.isascii() and text.isdigit() and len(text) < 10 and 1 <= int(text) <= LARGEST_LIMIT):
-        raise InvalidRequest(f"expected a number from 1 to {LARGEST_LIMIT}", "limit")
-    return int(text)
-
-
-def _timeout_s(text: str | None) -> float:
-    if text is None:
-        return FLUSH_TIMEOUT_S
-    try:
-        timeout_s = float(text)
-    except ValueError:
-        raise InvalidRequest("expected seconds", "timeout") from None
-    if not 0 <= timeout_s <= LONGEST_FLUSH_TIMEOUT_S:
-        raise InvalidRequest(f"between 0 and {LONGEST_FLUSH_TIMEOUT_S:g} seconds", "timeout")
-    return timeout_s

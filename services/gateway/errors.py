@@ -1,4 +1,5 @@
-"""What a client is told when a request cannot be served. One exception, in the words of OpenAI's error object.
+"""What a client is told when a request cannot be served. One exception, in the words of OpenAI's error object, and the
+two shapes that it takes: OpenAI's, and Anthropic's on the routes that are theirs.
 
 ApiError                any refusal or failure with an HTTP status
 └── InvalidRequest      400: the client can mend it; `param` names the field
@@ -7,18 +8,28 @@ ApiError                any refusal or failure with an HTTP status
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any, TypeAlias
 
 from shared import wire
 
 CLIENT_CLOSED_STATUS = 499  # never sent: it is for the log
+
+ANTHROPIC_ROUTE = "/v1/messages"  # and what is below it
 
 TYPES = {
     401: "authentication_error",
     403: "permission_error",
     429: "rate_limit_error",
 }
+ANTHROPIC_TYPES = TYPES | {
+    404: "not_found_error",
+    413: "request_too_large",
+    503: "overloaded_error",
+}
+
+ErrorForm: TypeAlias = Callable[[wire.Error], dict[str, Any]]
 
 
 class ApiError(Exception):
@@ -47,6 +58,13 @@ def within(path: str) -> Iterator[None]:
         raise error.under(path) from None
 
 
+def error_form(path: str, request_id: str) -> ErrorForm:
+    """How errors look to the clients of this path."""
+    if path == ANTHROPIC_ROUTE or path.startswith(f"{ANTHROPIC_ROUTE}/"):
+        return partial(anthropic_error_body, request_id)
+    return error_body
+
+
 def error_body(error: wire.Error) -> dict[str, Any]:
     """All four keys, always."""
     fallback = "server_error" if error.status >= 500 else "invalid_request_error"
@@ -58,3 +76,14 @@ def error_body(error: wire.Error) -> dict[str, Any]:
             "code": error.code,
         }
     }
+
+
+def anthropic_error_body(request_id: str, error: wire.Error) -> dict[str, Any]:
+    fallback = "api_error" if error.status >= 500 else "invalid_request_error"
+    kind = ANTHROPIC_TYPES.get(error.status, fallback)
+    return {"type": "error", "error": {"type": kind, "message": error.message}, "request_id": request_id}
+
+
+def may_pass(error: wire.Error) -> bool:
+    """Whether the same request may succeed later. (What dies on its way is submitted again before it is an error.)"""
+    return error.status in (429, 503) or error.code == "timeout"

@@ -72,6 +72,10 @@ class Keyring:
             raise ConfigError("gateway.api_keys: a key must not be empty")
         return cls((*config.api_keys, *from_file), config.admin_key)
 
+    @property
+    def are_needed(self) -> bool:
+        return not self._is_open
+
     def identify(self, token: str | None) -> Caller | None:
         """The caller behind a token; None if it may not come in. Takes as long for a wrong key as for a right one."""
         presented = _digest(token or "")

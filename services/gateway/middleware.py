@@ -1,39 +1,52 @@
-"""Around every handler: the request's id and record, who calls, and an answer in OpenAI's shape whatever happens."""
+"""Around every handler: the request's id and record, who calls, and an answer in its API's shape whatever happens."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import secrets
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
 
-from services.gateway.errors import CLIENT_CLOSED_STATUS, ApiError
+from services.gateway.cors import Origins
+from services.gateway.errors import CLIENT_CLOSED_STATUS, ApiError, error_form
 from services.gateway.limits import Caller, Keyring
 from services.gateway.metrics import Metrics
+from services.gateway.query import read_query
 from services.gateway.record import RequestRecord
-from services.gateway.sse import error_response
+from services.gateway.sse import FORM, error_response
 from shared import logging, wire
 
 RECORD = web.RequestKey("record", RequestRecord)
 CALLER = web.RequestKey("caller", Caller)
+QUERY: web.RequestKey[Any] = web.RequestKey("query")  # see `services.gateway.query`
 
+UNKNOWN = "unknown"  # the route of a path, or of a method, that there is none for
 PROBES = frozenset({"/health", "/ready", "/metrics"})  # open to all, and not worth a log line
 ADMIN_ROUTES = frozenset({"/cache", "/flush_cache", "/server_info"})  # each makes an executor stop between two steps
 
 INTERNAL = wire.Error("the server made a mistake", "internal_error", status=500)
-NO_KEY = wire.Error("an API key is needed: Authorization: Bearer KEY", "invalid_api_key", status=401)
+NO_KEY = wire.Error("an API key is needed: Authorization: Bearer KEY, or x-api-key: KEY", "invalid_api_key", status=401)
 WRONG_KEY = wire.Error("this API key is not known here", "invalid_api_key", status=401)
 NO_ADMIN = wire.Error("this route needs the admin key", "admin_required", status=403)
 
 
-def accounting(new_request_id: Callable[[], str], metrics: Metrics) -> Middleware:
+KEY_HEADERS = ("x-api-key", "api-key")  # of clients of Anthropic's, and of Azure's
+
+
+def new_request_id() -> str:
+    return secrets.token_hex(16)
+
+
+def accounting(metrics: Metrics) -> Middleware:
     """One record per request; it ends in one log line."""
     log = logging.get()
 
     @web.middleware
     async def middleware(request: web.Request, handler: Handler) -> web.StreamResponse:
         record = request[RECORD] = RequestRecord(new_request_id(), _route(request), metrics)
+        request[FORM] = error_form(request.path, record.request_id)
         status = CLIENT_CLOSED_STATUS  # what it is if nothing comes back from the handler
         try:
             response = await _answer(request, handler, log)
@@ -52,7 +65,7 @@ def authentication(keys: Keyring) -> Middleware:
         route = request[RECORD].route
         if route in PROBES:
             return await handler(request)
-        token = _bearer(request)
+        token = _token(request)
         caller = keys.identify(token)
         if caller is None:
             raise ApiError(NO_KEY if token is None else WRONG_KEY)
@@ -65,49 +78,64 @@ def authentication(keys: Keyring) -> Middleware:
     return middleware
 
 
-async def add_request_id(request: web.Request, response: web.StreamResponse) -> None:
+@web.middleware
+async def checked_query(request: web.Request, handler: Handler) -> web.StreamResponse:
+    route = request[RECORD].route
+    if route not in PROBES and route != UNKNOWN:  # callers of probes add what they like
+        request[QUERY] = read_query(route, request.query)
+    return await handler(request)
+
+
+def common_headers(origins: Origins) -> Callable[[web.Request, web.StreamResponse], Awaitable[None]]:
     """A signal: it also reaches responses that stream."""
-    record = request.get(RECORD)
-    if record is not None:
-        response.headers["x-request-id"] = record.request_id
+
+    async def add(request: web.Request, response: web.StreamResponse) -> None:
+        response.headers.update(origins.headers(request.headers.get("Origin")))
+        record = request.get(RECORD)
+        if record is not None:
+            response.headers["x-request-id"] = record.request_id
+
+    return add
 
 
 async def _answer(request: web.Request, handler: Handler, log: Any) -> web.StreamResponse:
     try:
         return await handler(request)
     except ApiError as error:
-        return error_response(error.error)
+        return error_response(request, error.error)
     except web.HTTPException as error:
         return _translate(request, error)
     except web.RequestPayloadError:
-        return error_response(wire.Error("the body cannot be read", "invalid_body"))
+        return error_response(request, wire.Error("the body cannot be read", "invalid_body"))
     except ConnectionError:
         raise  # the client is gone
     except Exception:
         log.exception("internal_error", request_id=request[RECORD].request_id)
-        return error_response(INTERNAL)
+        return error_response(request, INTERNAL)
 
 
 def _translate(request: web.Request, error: web.HTTPException) -> web.Response:
     """aiohttp's own refusals are plain text."""
     match error:
         case web.HTTPNotFound():
-            return error_response(wire.Error(f"there is no {request.path[:256]}", "not_found", status=404))
+            return error_response(request, wire.Error(f"there is no {request.path[:256]}", "not_found", status=404))
         case web.HTTPMethodNotAllowed():
             allowed = ", ".join(sorted(error.allowed_methods))
-            message = f"{request.method} is not allowed here, only {allowed}"
-            return error_response(wire.Error(message, "method_not_allowed", status=405), {"Allow": allowed})
+            message = f"{request.method[:32]} is not allowed here, only {allowed}"
+            refused = wire.Error(message, "method_not_allowed", status=405)
+            return error_response(request, refused, {"Allow": allowed})
         case web.HTTPRequestEntityTooLarge():
-            return error_response(wire.Error("the body is too large", "request_too_large", status=413))
+            return error_response(request, wire.Error("the body is too large", "request_too_large", status=413))
         case _:
-            return error_response(wire.Error(error.reason, "http_error", status=error.status))
+            return error_response(request, wire.Error(error.reason, "http_error", status=error.status))
 
 
 def _route(request: web.Request) -> str:
     resource = request.match_info.route.resource
-    return resource.canonical if resource is not None else "unknown"
+    return resource.canonical if resource is not None else UNKNOWN
 
 
-def _bearer(request: web.Request) -> str | None:
+def _token(request: web.Request) -> str | None:
     scheme, _, token = request.headers.get("Authorization", "").partition(" ")
-    return token.strip() if scheme.lower() == "bearer" and token.strip() else None
+    tokens = [token if scheme.lower() == "bearer" else ""] + [request.headers.get(name, "") for name in KEY_HEADERS]
+    return next((token.strip() for token in tokens if token.strip()), None)

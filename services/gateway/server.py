@@ -8,6 +8,7 @@ from aiohttp import web
 
 from services.gateway.app import make_app
 from services.gateway.dispatch import Dispatcher
+from services.gateway.http_server import Runner
 from services.gateway.limits import Keyring
 from shared import wire
 from shared.config import ConfigError
@@ -23,16 +24,15 @@ class Gateway:
         self._context = context
         self._config = context.config.gateway
         self._dispatcher: Dispatcher  # from start() on
-        self._runner: web.AppRunner
+        self._runner: Runner
 
     async def start(self) -> None:
         card = load_card(self._context.config.model)
         keys = Keyring.of(self._config)
         self._dispatcher = Dispatcher(self._context)
-        self._runner = web.AppRunner(
+        self._runner = Runner(
             make_app(self._dispatcher, self._context.config, card, keys),
             handler_cancellation=True,  # a client that goes away cancels its handler, which frees the work
-            access_log=None,
             shutdown_timeout=LAST_WRITES_S,
         )
         await self._runner.setup()

@@ -9,8 +9,10 @@ from typing import Any
 import msgspec
 from aiohttp import web
 
-from services.gateway.errors import error_body
+from services.gateway.errors import ErrorForm, may_pass
 from shared import wire
+
+FORM: web.RequestKey[ErrorForm] = web.RequestKey("error_form")  # how the request's client wants its errors
 
 DONE = b"data: [DONE]\n\n"
 
@@ -27,16 +29,27 @@ def json_response(body: Any, status: int = 200, headers: Mapping[str, str] | Non
     return web.Response(body=_encoder.encode(body), status=status, headers=headers, content_type="application/json")
 
 
-def error_response(error: wire.Error, headers: Mapping[str, str] | None = None) -> web.Response:
-    retry = {} if error.retry_after_s is None else {"Retry-After": str(math.ceil(error.retry_after_s))}
-    return json_response(error_body(error), error.status, {**(headers or {}), **retry})
+def error_response(request: web.Request, error: wire.Error, headers: Mapping[str, str] | None = None) -> web.Response:
+    return json_response(request[FORM](error), error.status, {**(headers or {}), **_retry_headers(error)})
+
+
+def _retry_headers(error: wire.Error) -> dict[str, str]:
+    """Clients of OpenAI's and Anthropic's try again on 429 and on all from 500 on, unless they are told not to."""
+    if not may_pass(error):
+        return {"x-should-retry": "false"}
+    return {} if error.retry_after_s is None else {"Retry-After": str(math.ceil(error.retry_after_s))}
 
 
 class EventStream:
-    """One reply as events. The headers leave with the first one, so that before it a refusal keeps its own status."""
+    """One reply as events. The headers leave with the first one, so that before it a refusal keeps its own status.
 
-    def __init__(self, request: web.Request) -> None:
+    Args:
+        named: each event has its `type` as its name too, and the last one says itself that it is the last.
+    """
+
+    def __init__(self, request: web.Request, *, named: bool = False) -> None:
         self._request = request
+        self._named = named
         self._response = web.StreamResponse(headers=HEADERS)
 
     @property
@@ -46,16 +59,17 @@ class EventStream:
     async def send(self, events: Sequence[Any]) -> None:
         """Waits while the client does not read. Raises ConnectionError when it is gone."""
         if events:
-            await self._write(b"".join(_event(event) for event in events))
+            await self._write(b"".join(map(self._frame, events)))
 
     async def done(self) -> web.StreamResponse:
-        await self._write(DONE)
+        if not self._named:
+            await self._write(DONE)
         await self._response.write_eof()
         return self._response
 
     async def fail(self, error: wire.Error) -> web.StreamResponse:
         """One frame with the error, then the end of the connection: nothing that looks like a whole reply."""
-        await self._write(_event(error_body(error)))
+        await self._write(self._frame(self._request[FORM](error)))
         self._response.force_close()
         return self._response
 
@@ -64,6 +78,6 @@ class EventStream:
             await self._response.prepare(self._request)
         await self._response.write(frames)
 
-
-def _event(body: Any) -> bytes:
-    return b"data: " + _encoder.encode(body) + b"\n\n"
+    def _frame(self, body: Any) -> bytes:
+        name = b"event: " + body.get("type", "error").encode() + b"\n" if self._named else b""
+        return name + b"data: " + _encoder.encode(body) + b"\n\n"

@@ -50,14 +50,16 @@ def as_object(value: Any) -> dict[str, Any]:
     return value
 
 
-def convert(value: Any, struct: type[T], rules: FieldRules = NO_RULES) -> T:
+def convert(value: Any, struct: type[T], rules: FieldRules = NO_RULES, *, strict: bool = True) -> T:
+    """Not `strict`: numbers may be written as text."""
     raw = as_object(value)
     known = field_names(struct)
     for name in raw:
         if name not in known:
             _check_foreign(name, raw[name], known, rules)
     try:
-        return msgspec.convert({name: raw[name] for name in raw if name in known and raw[name] is not None}, struct)
+        given = {name: raw[name] for name in raw if name in known and raw[name] is not None}
+        return msgspec.convert(given, struct, strict=strict)
     except msgspec.ValidationError as error:
         raise _located(str(error)) from None
 

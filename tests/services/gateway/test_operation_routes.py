@@ -179,6 +179,39 @@ async def test_with_keys_nothing_but_the_probes_answers_without_one(tmp_path, ti
         assert len(served.pipeline.encodes) == 0
 
 
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"Authorization": "Bearer sk-1"},
+        {"Authorization": "bearer  sk-1 "},
+        {"x-api-key": "sk-1"},
+        {"api-key": "sk-1"},
+        {"Authorization": "Basic eDp5", "X-Api-Key": "sk-1"},
+    ],
+)
+async def test_keys_where_each_kind_of_client_puts_them(tmp_path, tiny_card, headers):
+    async with serving(tmp_path, tiny_card, api_keys=("sk-1",)) as served:
+        assert (await served.get("/v1/models", headers=headers))[0] == 200
+        wrong = {name: f"{value.strip()}2" for name, value in headers.items()}
+        assert (await served.get("/v1/models", headers=wrong))[0] == 401
+
+
+async def test_unknown_parameters_are_refused_but_for_probes(served):
+    status, reply, _ = await served.get("/cache?limt=3")
+    assert (status, reply["error"]["param"], reply["error"]["code"]) == (400, "limt", "unknown_parameter")
+    assert (await served.get("/health?x=1"))[0] == 200
+    assert (await served.get("/nowhere?x=1"))[0] == 404
+
+
+@pytest.mark.parametrize(
+    ("path", "status"), [("/health", 200), ("/v1/models", 200), ("/metrics", 200), ("/flush_cache", 405)]
+)
+async def test_head_is_answered_where_get_changes_nothing(served, path, status):
+    async with served.client.head(path) as response:
+        assert (response.status, await response.read()) == (status, b"")
+    assert all(admin.op != "flush" for admin in served.pipeline.admins)
+
+
 async def test_a_key_is_a_namespace_and_no_admin(tmp_path, tiny_card):
     async with serving(tmp_path, tiny_card, api_keys=("sk-1", "sk-2"), admin_key="sk-root") as served:
         for token in ("sk-1", "sk-2", "sk-root"):

@@ -93,7 +93,7 @@ class TokenLogprob(Wire, frozen=True):
     """Log-probability of a chosen token and of the most likely ones (natural log, before temperature)."""
 
     token_id: int
-    logprob: float
+    logprob: float | None  # None: the first of a prompt, which nothing precedes
     top: tuple[tuple[int, float], ...] = ()
 
 
@@ -101,7 +101,7 @@ class TextLogprob(Wire, frozen=True):
     """A `TokenLogprob` with each token's bytes (a token can be a part of a character)."""
 
     token_id: int
-    logprob: float
+    logprob: float | None
     token_bytes: bytes
     top: tuple[tuple[int, float, bytes], ...] = ()
 
@@ -432,14 +432,16 @@ class Cancel(Message, frozen=True):
 
 
 class Compile(Message, frozen=True):
-    """Make a constraint ready for requests that wait; answered by `Compiled`, at once if it is."""
+    """Make a constraint ready for requests of a tenant that wait; answered by `Compiled`, at once if it is."""
 
     constraint: Constraint
+    tenant: str = ""
 
 
 class Compiled(Message, frozen=True):
     key: str  # of the constraint: `shared.constraints.key_of`
     error: Error | None = None  # of the client: its `param` is "constraint", or a path behind that
+    tenant: str | None = None  # whose requests have this answer; None: everybody's
 
 
 class Outcome(Wire, frozen=True):
@@ -450,7 +452,7 @@ class Outcome(Wire, frozen=True):
     cached_tokens: int  # found in the tree at its first slice; 0 before that
     new_token_ids: tuple[int, ...] = ()
     logprobs: tuple[TokenLogprob, ...] = ()  # one for each new token, if asked for
-    prompt_logprobs: tuple[TokenLogprob | None, ...] = ()
+    prompt_logprobs: tuple[TokenLogprob, ...] = ()  # all that were asked for, at once
     finish_reason: FinishReason | None = None
     matched_stop: int | None = None  # the token id that stopped it
     waiting: Literal["grammar"] | None = None  # not run: its constraint has to be compiled (again) first
@@ -507,6 +509,7 @@ class TokenUpdate(Wire, frozen=True):
     finish_reason: FinishReason | None = None
     matched_stop: int | None = None
     error: Error | None = None
+    prompt_logprobs: tuple[TokenLogprob, ...] = ()
 
 
 class TokenBatch(Message, frozen=True):
@@ -527,6 +530,7 @@ class TextUpdate(Wire, frozen=True):
     finish_reason: FinishReason | None = None
     matched_stop: int | str | None = None
     error: Error | None = None
+    prompt_logprobs: tuple[TextLogprob, ...] = ()
 
 
 class TextBatch(Message, frozen=True):

@@ -141,8 +141,8 @@ class ExecutorService:
                 self._worker.send(message)
             case wire.StepPlan() | wire.Cancel() | wire.Admin():
                 self._worker.send(message)
-            case wire.Compile(constraint):
-                task = self._loop.create_task(self._compile(self._epoch, constraint))
+            case wire.Compile(constraint, tenant):
+                task = self._loop.create_task(self._compile(self._epoch, constraint, tenant))
                 self._compiling.add(task)
                 task.add_done_callback(self._compiling.discard)
             case wire.Heartbeat() | wire.Welcome() | wire.Refused() | wire.Reset():
@@ -150,9 +150,9 @@ class ExecutorService:
             case unknown:
                 assert_never(unknown)
 
-    async def _compile(self, epoch: int, constraint: wire.Constraint) -> None:
-        error = UNCONSTRAINED if self._compiler is None else await self._compiler.compile(constraint)
-        self._deliver(epoch, wire.Compiled(key_of(constraint), error))
+    async def _compile(self, epoch: int, constraint: wire.Constraint, tenant: str) -> None:
+        error = UNCONSTRAINED if self._compiler is None else await self._compiler.compile(constraint, tenant)
+        self._deliver(epoch, wire.Compiled(key_of(constraint), error, tenant))
 
     # --- from the step thread ----------------------------------------------------------------------------------------
 

@@ -35,6 +35,7 @@ class Core:
         self._hang_timeout_s = hang_timeout_s
         self._now_s = now_s
         self._steps = 0
+        self._compiled = 0  # answers
         self._peers: dict[str, wire.Hello] = {}
         self._outbox = Outbox()
         self.executors: dict[str, Executor] = {}
@@ -128,6 +129,7 @@ class Core:
                 self._on_result(peer, message)
             case wire.Compiled():
                 if peer in self.executors:
+                    self._compiled += 1
                     self.requests.compiled(self.executors[peer], message)
             case wire.TreeChanged(events):
                 self._on_tree_changed(peer, events)
@@ -205,7 +207,7 @@ class Core:
 
     def progress(self) -> wire.Progress:
         return wire.Progress(
-            self._steps,
+            self._steps + self._compiled,  # who waits for a constraint sees that the line moves
             waiting=self.requests.waiting_count,
             running=self.requests.running_count,
             peers=self._peer_counts(),

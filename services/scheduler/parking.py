@@ -1,7 +1,8 @@
 """The requests that wait at one executor until it has compiled their constraints. They hold nothing, and nobody back.
 
 Knows who wants which constraint, and when it was asked for. Does not know what becomes of one that is compiled. One
-question goes out for all that want the same; an answer that does not come is asked for again.
+question goes out for all of a tenant that want the same, since its place in the executor's line is the tenant's; an
+answer that does not come is asked for again.
 """
 
 from __future__ import annotations
@@ -25,13 +26,13 @@ class Want:
 
     constraint: wire.Constraint
     requests: dict[Request, None] = field(default_factory=dict)
-    asked_s: float | None = None
+    asked_s: dict[str, float] = field(default_factory=dict)  # when it was asked for, by tenant
 
 
 class Parking:
     def __init__(self) -> None:
         self._wants: dict[str, Want] = {}  # by the constraint's key
-        self._unasked: list[str] = []
+        self._unasked: list[tuple[str, str]] = []  # key, tenant
         self._keys: dict[Request, str] = {}
 
     def __len__(self) -> int:
@@ -43,9 +44,10 @@ class Parking:
     def __contains__(self, request: Request) -> bool:
         return request in self._keys
 
-    def requests(self, key: str) -> list[Request]:
-        """Those that wait for this constraint."""
-        return list(self._wants[key].requests) if key in self._wants else []
+    def requests(self, key: str, tenant: str | None) -> list[Request]:
+        """Those of the tenant, or of all, that wait for this constraint."""
+        waiting = self._wants[key].requests if key in self._wants else ()
+        return [request for request in waiting if tenant in (None, request.tenant)]
 
     def add(self, request: Request) -> None:
         """Raises ValueError if it has no constraint, or waits here already."""
@@ -54,7 +56,8 @@ class Parking:
             raise ValueError(f"number {request.order} by arrival has nothing to wait for, or does so already")
         if key not in self._wants:
             self._wants[key] = Want(constraint)
-            self._unasked.append(key)
+        if request.tenant not in self._wants[key].asked_s:
+            self._unasked.append((key, request.tenant))
         self._wants[key].requests[request] = None
         self._keys[request] = key
 
@@ -69,24 +72,28 @@ class Parking:
     def ask_again(self, now_s: float) -> None:
         """For what was asked long ago."""
         for key, want in self._wants.items():
-            if want.asked_s is not None and now_s - want.asked_s >= ASK_AGAIN_S:
-                want.asked_s = None
-                self._unasked.append(key)
+            overdue = [tenant for tenant, asked_s in want.asked_s.items() if now_s - asked_s >= ASK_AGAIN_S]
+            for tenant in overdue:
+                del want.asked_s[tenant]
+                if any(request.tenant == tenant for request in want.requests):
+                    self._unasked.append((key, tenant))
 
     def take_questions(self, now_s: float) -> Iterator[wire.Compile]:
         """What the executor is to be asked now."""
         unasked, self._unasked = self._unasked, []
-        for key in unasked:
+        for key, tenant in unasked:
             want = self._wants.get(key)
-            if want is not None and want.asked_s is None:
-                want.asked_s = now_s
-                yield wire.Compile(want.constraint)
+            if want is not None and tenant not in want.asked_s:
+                want.asked_s[tenant] = now_s
+                yield wire.Compile(want.constraint, tenant)
 
     def check_integrity(self) -> None:
         """Raises BrokenInvariant with what is wrong, once all questions are taken."""
         require(not self._unasked, "a constraint was not asked for")
         require(all(want.requests for want in self._wants.values()), "a constraint is wanted by nobody")
-        require(all(want.asked_s is not None for want in self._wants.values()), "a question was forgotten")
+        for want in self._wants.values():
+            tenants = {request.tenant for request in want.requests}
+            require(tenants <= want.asked_s.keys(), "a question was forgotten")
         parked = [(request, key) for key, want in self._wants.items() for request in want.requests]
         require(len(parked) == len(self._keys) and dict(parked) == self._keys, "a request is parked wrongly")
         for request, key in parked:

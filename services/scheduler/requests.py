@@ -134,9 +134,10 @@ class Requests:
         """What a step has made of it."""
         if request.cached_tokens is None and outcome.computed_tokens:
             request.cached_tokens = outcome.cached_tokens
-        if outcome.new_token_ids or outcome.finish_reason is not None:
+        if outcome.new_token_ids or outcome.prompt_logprobs or outcome.finish_reason is not None:
             self.streams.update(request, request.update(outcome))
             request.generated += outcome.new_token_ids
+            request.scored |= bool(outcome.prompt_logprobs)
         if outcome.finish_reason is not None:
             self._retire(request, delivered=True)
         elif outcome.waiting == "grammar" and request.constraint_key is not None and request.lane is not None:
@@ -145,7 +146,7 @@ class Requests:
 
     def compiled(self, executor: Executor, answer: wire.Compiled) -> None:
         """Those that wait there for this constraint have their turn, or end with what is wrong with it."""
-        for request in executor.parking.requests(answer.key):
+        for request in executor.parking.requests(answer.key, answer.tenant):
             if answer.error is None:
                 executor.unpark(request)
             else:

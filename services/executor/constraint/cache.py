@@ -1,8 +1,10 @@
 """Compiled grammars by key, within a budget of bytes, and constraints that were refused.
 
 Knows who is in use and who was used last. Does not compile, and keeps no states. The event loop puts and looks up, the
-step thread takes into use: one lock. What is evicted is retired, until the step thread has taken it and forgotten its
-states.
+step thread takes into use: one lock. What is evicted after it was in use is retired, until the step thread has taken it
+and forgotten its states.
+
+Nobody can see how much a lexer has learned, so from its first use on a grammar is charged the most that it can be.
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from threading import Lock
 
-from services.executor.constraint.engine import Grammar
+from services.executor.constraint.engine import LEXER_BYTES, Grammar
 from shared import wire
 from shared.invariant import BrokenInvariant
 
@@ -24,6 +26,11 @@ MAX_REFUSALS = 1024
 class _Entry:
     grammar: Grammar
     users: int = 0
+    was_used: bool = False
+
+    @property
+    def size_bytes(self) -> int:
+        return self.grammar.size_bytes + (LEXER_BYTES if self.was_used else 0)
 
 
 class GrammarCache:
@@ -76,6 +83,10 @@ class GrammarCache:
             entry.users += 1
             if key == self._awaited:
                 self._awaited = None
+            if not entry.was_used:
+                entry.was_used = True
+                self._size_bytes += LEXER_BYTES
+                self._evict()
             return entry.grammar
 
     def release(self, grammar: Grammar) -> None:
@@ -85,7 +96,7 @@ class GrammarCache:
             self._evict()
 
     def take_retired(self) -> list[Grammar]:
-        """What was evicted since the last call: nobody uses it, and nobody gets it again."""
+        """What was in use and then evicted since the last call: nobody gets it again."""
         if not self._retired:
             return []
         with self._lock:
@@ -102,8 +113,10 @@ class GrammarCache:
         if self._size_bytes <= self._budget_bytes:
             return
         for entry in [entry for entry in self._entries.values() if self._is_idle(entry)]:
-            self._size_bytes -= entry.grammar.size_bytes
-            self._retired.append(self._entries.pop(entry.grammar.key).grammar)
+            del self._entries[entry.grammar.key]
+            self._size_bytes -= entry.size_bytes
+            if entry.was_used:
+                self._retired.append(entry.grammar)
             if self._size_bytes <= self._budget_bytes:
                 return
 
@@ -136,11 +149,13 @@ class GrammarCache:
     def check_integrity(self) -> None:
         """Raises BrokenInvariant."""
         with self._lock:
-            sizes = sum(entry.grammar.size_bytes for entry in self._entries.values())
+            sizes = sum(entry.size_bytes for entry in self._entries.values())
             if sizes != self._size_bytes:
                 raise BrokenInvariant(f"{sizes} bytes of grammars are counted as {self._size_bytes}")
             if any(entry.users < 0 for entry in self._entries.values()):
                 raise BrokenInvariant("a grammar was released more often than taken")
+            if any(entry.users and not entry.was_used for entry in self._entries.values()):
+                raise BrokenInvariant("a grammar is in use, and its lexer is not counted")
             if sizes > self._budget_bytes and any(map(self._is_idle, self._entries.values())):
                 raise BrokenInvariant("over the budget, and there is something to evict")
             if len(self._refusals) > MAX_REFUSALS:

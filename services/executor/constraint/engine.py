@@ -1,15 +1,16 @@
 """llguidance: its tokenizer, its limits, and compiled grammars.
 
-Knows the engine's traps: it never raises, so every result is asked for an error; copies of a matcher share a lexer, so
-an error in one can spoil all that come later, until the grammar is compiled anew. Does not know where grammar texts
-come from, who uses the copies, or torch.
+Knows the engine's traps: it raises nothing but panics, so every result is asked for an error; copies of a matcher share
+a lexer, so an error in one can spoil all that come later, until the grammar is compiled anew. Does not know where
+grammar texts come from, who uses the copies, or torch.
 """
 
 from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ LIMITS = LLParserLimits(
     initial_lexer_fuel=200_000,
     step_lexer_fuel=50_000,
     step_max_items=20_000,
-    max_lexer_states=50_000,
+    max_lexer_states=10_000,  # of all its matchers together
     max_grammar_size=100_000,
     verbose_errors=False,
 )
@@ -34,6 +35,8 @@ STACK_BYTES = 16 * 1024 * 1024
 MESSAGE_CHARACTERS = 300
 GRAMMAR_BYTES = 128 * 1024  # of a small compiled grammar, measured
 BYTES_PER_CHARACTER = 64  # of its text, on top of that
+LEXER_BYTES = 3 * 1024 * 1024  # the most that a lexer learns while it is used, measured
+PANICKED = "the engine cannot handle this constraint"
 
 
 class TokenizerFailed(Exception):
@@ -88,8 +91,21 @@ def check(matcher: LLMatcher) -> None:
     raise GrammarFailed(reason)
 
 
+@contextmanager
+def guarded() -> Iterator[None]:
+    """A panic in here is a failure of the grammar. (A Rust library's is no Exception.)"""
+    try:
+        yield
+    except (Exception, KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException as panic:
+        raise GrammarFailed(PANICKED) from panic
+
+
 def _reason(message: str) -> str:
-    """The first line, and what a regex's parser adds; not the excerpts in between."""
+    """The first line, and what a regex's parser adds; not the excerpts in between, nor where the engine panicked."""
+    if message.startswith("panic:"):
+        return PANICKED
     lines = [line.strip() for line in message.strip().splitlines()] or ["unknown error"]
     kept = lines[:1] + [line for line in lines[1:] if line.startswith("error:")]
     return " ".join(kept)[:MESSAGE_CHARACTERS]
@@ -116,13 +132,15 @@ class Grammar:
         self._prototype = self._compile()
 
     def _compile(self) -> LLMatcher:
-        matcher = LLMatcher(self._tokenizer, self._text, log_level=0, limits=LIMITS)
-        check(matcher)
-        return matcher
+        with guarded():
+            matcher = LLMatcher(self._tokenizer, self._text, log_level=0, limits=LIMITS)
+            check(matcher)
+            return matcher
 
     def start(self) -> LLMatcher:
-        """A matcher at the beginning; it shares its lexer with all of the same generation."""
-        return self._prototype.deep_copy()
+        """A matcher at the beginning; it shares its lexer with all of the same generation. Raises GrammarFailed."""
+        with guarded():
+            return self._prototype.deep_copy()
 
     def rebuild(self) -> None:
         """Compile anew, after a matcher has spoilt the lexer. Matchers of the earlier generation stay spoilt."""

@@ -43,13 +43,19 @@ class TooComplex(msgspec.Struct, frozen=True, array_like=True, tag=True):
     message: str
 
 
+class Interrupted(msgspec.Struct, frozen=True, array_like=True, tag=True):
+    """It took too long while others used the machine, or somebody has ended it: that says little of the source."""
+
+    message: str
+
+
 class Broken(msgspec.Struct, frozen=True, array_like=True, tag=True):
     """Our mistake: nothing is known of the source."""
 
     message: str
 
 
-Answer: TypeAlias = Done | Wrong | TooComplex | Broken
+Answer: TypeAlias = Done | Wrong | TooComplex | Interrupted | Broken
 
 
 def out_of_memory(caps: ConstraintsConfig) -> TooComplex:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from llguidance import LLExecutor, LLMatcher
 
 from services.executor.constraint.cursor import Cursor
-from services.executor.constraint.engine import GrammarFailed
+from services.executor.constraint.engine import GrammarFailed, guarded
 from services.executor.constraint.masks import Words, only
 from services.executor.constraint.state import State
 from services.executor.constraint.trie import Ledger
@@ -104,8 +104,12 @@ class MaskFill:
                 pairs.append((cursors[row].matcher(), row))
             except GrammarFailed:
                 continue
-        self._executor.unsafe_compute_mask_ptr(pairs, bitmask.ctypes.data, bitmask.strides[0], len(bitmask))
-        return {row for matcher, row in pairs if not matcher.is_error()}
+        try:
+            with guarded():
+                self._executor.unsafe_compute_mask_ptr(pairs, bitmask.ctypes.data, bitmask.strides[0], len(bitmask))
+                return {row for matcher, row in pairs if not matcher.is_error()}
+        except GrammarFailed:  # of one of them
+            return set()
 
     def _alone(self, cursor: Cursor, words: Words) -> None:
         address, size = words.ctypes.data, words.nbytes

@@ -1,6 +1,6 @@
 """The parent's side of the process that takes strangers' sources: keeps one warm, kills it in time, starts the next.
 
-Knows its life, not what it does. On the event loop; one job at a time, the others wait in the order they came.
+Knows its life, not what it does. On the event loop; one job at a time.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from services.executor.constraint.job import (
     Answer,
     Broken,
     Done,
+    Interrupted,
     Job,
     Ready,
     TooComplex,
@@ -80,7 +81,7 @@ class Sandbox:
                     break
         if self._process is None:
             self.warm_up()
-        return answer or TooComplex("the constraint is too complex: the process that compiles it was killed twice")
+        return answer or Interrupted("the constraint is too complex: the process that compiles it was killed twice")
 
     async def close(self) -> None:
         """No job is under way."""
@@ -121,7 +122,7 @@ class Sandbox:
                 answer = await _exchange(process, job)
         except TimeoutError:
             await self._end()
-            return TooComplex(f"the constraint is too complex: compiling it takes over {limit_s:g} s")
+            return Interrupted(f"the constraint is too complex: compiling it takes over {limit_s:g} s")
         except (ConnectionError, EOFError):
             return self._verdict(await self._end(grace_s=DYING_S))
         except BaseException:

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from services.executor.constraint.cursor import Cursor
     from services.executor.constraint.states import StateStore
 
+SWEPT_STATES = 2000  # in a step: some 2 ms
+
 
 class NotCompiled(Exception):
     """The request has to wait until its grammar is (again)."""
@@ -69,9 +71,10 @@ class ConstraintStage:
         )
 
     def forget_retired(self) -> None:
-        """Free the states of grammars that the cache has given up. Once a step: a client may never come to run."""
+        """Free states of grammars that the cache has given up. Once a step: a client may never come to run."""
         for grammar in self.grammars.take_retired():
             self.states.forget(grammar)
+        self.states.sweep(SWEPT_STATES)
 
 
 def failure(fault: GrammarFailed) -> wire.Error:

@@ -48,6 +48,7 @@ class StateStore:
         self._budget_bytes = budget_bytes
         self._rows = Rows(tokenizer.vocab_size)
         self._tries: dict[Grammar, Trie] = {}
+        self._forgotten: list[tuple[Trie, State]] = []  # to go, with all that is below them
         self._leaves: OrderedDict[State, Trie] = OrderedDict()  # that may go, the next one first
         executor = LLExecutor(threads) if threads > 1 else None
         self._mask_fill = MaskFill(eos_token_ids, executor, together, self._keep_row, self._ledger)
@@ -96,13 +97,20 @@ class StateStore:
         return self._mask_fill.fill(cursors, bitmask)
 
     def forget(self, grammar: Grammar) -> None:
-        """Drop its states. Cursors that stand on them go on, each for itself."""
+        """Its states are to go, see `sweep`. Cursors that stand on them go on, each for itself."""
         trie = self._tries.pop(grammar, None)
         if trie is not None:
-            for state in list(_states(trie)):
-                self._leaves.pop(state, None)
-                self._release(trie, state)
-                state.let_go()
+            self._forgotten.append((trie, trie.root))
+
+    def sweep(self, states: int) -> None:
+        """Drop so many of the states of grammars that are forgotten."""
+        while self._forgotten and states:
+            trie, state = self._forgotten.pop()
+            self._forgotten.extend((trie, child) for child in state.children())
+            self._leaves.pop(state, None)
+            self._release(trie, state)
+            state.let_go()
+            states -= 1
 
     # --- what cursors ask (`cursor.Keeper`) --------------------------------------------------------------------------
 
@@ -145,9 +153,12 @@ class StateStore:
 
     def _make_room(self, size: int) -> bool:
         while self._ledger.bytes + size > self._budget_bytes:
-            if not self._leaves:
+            if self._forgotten:
+                self.sweep(1)
+            elif self._leaves:
+                self._evict()
+            else:
                 return False
-            self._evict()
         return True
 
     def _evict(self) -> None:
@@ -177,24 +188,26 @@ class StateStore:
 
     def check_integrity(self) -> None:
         """Raises BrokenInvariant unless tries, leaves, rows and the ledger agree."""
-        states = [(trie, state) for trie in self._tries.values() for state in _states(trie)]
+        tops = [(trie, trie.root) for trie in self._tries.values()] + self._forgotten
+        states = [(trie, state) for trie, top in tops for state in _below(top)]
         for trie, state in states:
             _check_state(trie, state)
         idle = {state for trie, state in states if state.is_idle_leaf and state is not trie.root}
         require(idle == self._leaves.keys(), "the leaves that may go are not the idle ones")
         users = Counter(state.row.content for _, state in states if state.row is not None)
         require(users == self._rows.users(), "the rows' users are miscounted")
-        snapshots = [(trie, state) for trie in self._tries.values() for state in trie.snapshot_states]
+        snapshots = [(trie, state) for trie in {trie for trie, _ in tops} for state in trie.snapshot_states]
         require({*snapshots} <= {*states}, "a matcher is kept at a state that is gone")
         held = sum(state.size_bytes for _, state in states) + len(self._rows) * self._rows.row_bytes
         held += sum(snapshot_bytes(state) for _, state in snapshots)
         require((len(states), held) == (self._ledger.states, self._ledger.bytes), "the ledger is wrong")
-        roots = sum(trie.root.size_bytes for trie in self._tries.values())
+        roots = sum(state.size_bytes for trie, state in states if state is trie.root)
         require(held <= self._budget_bytes + roots, "the budget is exceeded")
 
 
-def _states(trie: Trie) -> Iterator[State]:
-    waiting = [trie.root]
+def _below(top: State) -> Iterator[State]:
+    """It, and all that is below it."""
+    waiting = [top]
     while waiting:
         state = waiting.pop()
         waiting.extend(state.children())

@@ -8,11 +8,12 @@ tokens, and who goes on from one consumes at most a third of its tokens again.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 
 from llguidance import LLMatcher
 
-from services.executor.constraint.engine import Grammar, check
+from services.executor.constraint.engine import Grammar, GrammarFailed, check, guarded
 from services.executor.constraint.state import State
 
 SNAPSHOT_BYTES = 4096
@@ -48,14 +49,11 @@ class Trie:
 
     def __init__(self, grammar: Grammar, eos_token_ids: frozenset[int], ledger: Ledger) -> None:
         self.grammar = grammar
-        matcher = grammar.start()
-        self.root = describe(matcher, 0, 0)
-        self.root.is_kept = True
-        self.root.is_over = self.root.is_accepting and _allows_only(eos_token_ids, matcher)
+        self._ledger = ledger
+        self.root = self._root(eos_token_ids)
         self.ended = State(0, 0, (), 0, is_accepting=True, is_over=True)  # behind an end-of-sequence token
         self._snapshots: dict[State, LLMatcher] = {}
         self._generation = grammar.generation
-        self._ledger = ledger
 
     @property
     def snapshot_states(self) -> list[State]:
@@ -71,8 +69,9 @@ class Trie:
         """Keep a copy of the matcher, which stands at this state, if it is time for one."""
         self._renew()
         if state.depth in SNAPSHOT_DEPTHS:
-            self._snapshots[state] = matcher.deep_copy()
-            self._ledger.bytes += snapshot_bytes(state)
+            with suppress(GrammarFailed), guarded():  # then others start from further above
+                self._snapshots[state] = matcher.deep_copy()
+                self._ledger.bytes += snapshot_bytes(state)
 
     def drop(self, state: State) -> None:
         """Keep nothing there."""
@@ -92,12 +91,29 @@ class Trie:
             above = above.parent
         return None
 
+    def _root(self, eos_token_ids: frozenset[int]) -> State:
+        try:
+            return _first(self.grammar, eos_token_ids)
+        except GrammarFailed:  # perhaps spoilt by somebody who has failed here before
+            self.rebuild()
+            return _first(self.grammar, eos_token_ids)
+
     def _renew(self) -> None:
         """Forget what was kept before the grammar was compiled anew."""
         if self._generation != self.grammar.generation:
             self._generation = self.grammar.generation
             self._ledger.bytes -= sum(map(snapshot_bytes, self._snapshots))
             self._snapshots = {}
+
+
+def _first(grammar: Grammar, eos_token_ids: frozenset[int]) -> State:
+    """The state at the beginning."""
+    with guarded():
+        matcher = grammar.start()
+        root = describe(matcher, 0, 0)
+        root.is_kept = True
+        root.is_over = root.is_accepting and _allows_only(eos_token_ids, matcher)
+        return root
 
 
 def _allows_only(token_ids: frozenset[int], matcher: LLMatcher) -> bool:

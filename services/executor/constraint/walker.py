@@ -16,7 +16,7 @@ from typing import TypeVar
 
 from llguidance import LLMatcher
 
-from services.executor.constraint.engine import GrammarFailed, check
+from services.executor.constraint.engine import GrammarFailed, check, guarded
 from services.executor.constraint.state import State
 from services.executor.constraint.trie import Trie
 
@@ -59,16 +59,17 @@ class Walker:
         """For another cursor at the same state, the copy's path beside it."""
         walker = Walker(self._trie, path)
         if self._is_current():
-            with suppress(GrammarFailed):  # then each finds out for itself
+            with suppress(GrammarFailed), guarded():  # then each finds out for itself
                 walker._matcher = self.matcher_at(state).deep_copy()
                 walker._depth, walker._generation = self._depth, self._generation
         return walker
 
     def _try(self, state: State, question: Callable[[LLMatcher], T]) -> T:
         try:
-            matcher = self._caught_up(state)
-            answer = question(matcher)
-            check(matcher)
+            with guarded():
+                matcher = self._caught_up(state)
+                answer = question(matcher)
+                check(matcher)
         except GrammarFailed:
             self._matcher = None
             raise
@@ -95,6 +96,10 @@ class Walker:
 
     def _is_spoilt(self) -> bool:
         """Not even a matcher at the beginning works."""
-        fresh = self._trie.grammar.start()
-        fresh.compute_bitmask()
-        return fresh.is_error()
+        try:
+            with guarded():
+                fresh = self._trie.grammar.start()
+                fresh.compute_bitmask()
+                return fresh.is_error()
+        except GrammarFailed:
+            return True

@@ -19,7 +19,14 @@ from typing import BinaryIO
 
 from llguidance import LLTokenizer
 
-from services.executor.constraint.engine import SANDBOX_STACK_BYTES, DeadEnd, Grammar, GrammarFailed, load_tokenizer
+from services.executor.constraint.engine import (
+    SANDBOX_STACK_BYTES,
+    DeadEnd,
+    Grammar,
+    GrammarFailed,
+    guarded,
+    load_tokenizer,
+)
 from services.executor.constraint.job import (
     Answer,
     Broken,
@@ -56,7 +63,8 @@ def answer(job: Job, tokenizer: LLTokenizer) -> Answer:
     try:
         with _limits(job.caps.compile_cpu_s, job.caps.compile_memory_bytes):
             text = translate(job.constraint, job.caps)
-            walk_about(Grammar("", text, tokenizer), tokenizer)
+            with guarded():
+                _try(text, tokenizer)
         return Done(text, _memory()[1])
     except Refused as refused:
         return Wrong(refused.message, refused.path)
@@ -72,6 +80,14 @@ def answer(job: Job, tokenizer: LLTokenizer) -> Answer:
         return TooComplex("the constraint is too complex: it is nested too deeply")
     except BaseException as error:  # a panic of a Rust library is no Exception
         return Broken(f"{type(error).__name__}: {error}")
+
+
+def _try(text: str, tokenizer: LLTokenizer) -> None:
+    """Raises as `walk_about`. What is slow is slow twice: the machine may have been busy with something else."""
+    try:
+        walk_about(Grammar("", text, tokenizer), tokenizer)
+    except TooSlow:
+        walk_about(Grammar("", text, tokenizer), tokenizer)
 
 
 def _failed(reason: str) -> Answer:

@@ -268,7 +268,7 @@ class GatedCompiler:
     def warm_up(self) -> None:
         self.is_warm = True
 
-    async def compile(self, constraint: wire.Constraint) -> wire.Error | None:
+    async def compile(self, constraint: wire.Constraint, tenant: str) -> wire.Error | None:
         await self.gate.wait()
         return wire.Error("no", param="constraint") if constraint.source.startswith("?") else None
 
@@ -290,8 +290,8 @@ async def test_a_constraint_is_answered_by_its_key_with_what_is_wrong(compiling:
     compiling.compiler.gate.set()
     for source, error in (("a+", None), ("?", wire.Error("no", param="constraint"))):
         constraint = wire.Constraint("regex", source)
-        compiling.send(wire.Compile(constraint))
-        assert await compiling.receive() == wire.Compiled(key_of(constraint), error)
+        compiling.send(wire.Compile(constraint, "one"))
+        assert await compiling.receive() == wire.Compiled(key_of(constraint), error, "one")
 
 
 async def test_a_constraint_that_takes_long_holds_up_no_step(compiling: Hub) -> None:
@@ -325,7 +325,7 @@ async def test_stopping_does_not_wait_for_a_constraint() -> None:
 async def test_a_model_that_cannot_be_constrained_says_so(hub: Hub) -> None:
     hub.send(wire.Compile(wire.Constraint("regex", "a+")))
     reply = await hub.receive()
-    assert reply == wire.Compiled(key_of(wire.Constraint("regex", "a+")), UNCONSTRAINED)
+    assert reply == wire.Compiled(key_of(wire.Constraint("regex", "a+")), UNCONSTRAINED, "")
     assert reply.error.status == 501
 
 

@@ -46,12 +46,13 @@ class ParkingMachine(RuleBasedStateMachine):
         super().__init__()
         self.parking, self.now_s, self.count = Parking(), 0.0, 0
         self.parked: list[Request] = []
-        self.asked: dict[str, float] = {}
+        self.asked: dict[tuple[str, str], float] = {}  # by key and tenant
 
-    @rule(source=st.sampled_from("abc"))
-    def add(self, source):
+    @rule(source=st.sampled_from("abc"), tenant=st.sampled_from("AB"))
+    def add(self, source, tenant):
         self.count += 1
-        request = Request(constrained(f"r{self.count}", source), self.count, self.now_s, 4)
+        submitted = constrained(f"r{self.count}", source, namespace=f"{tenant}/division")
+        request = Request(submitted, self.count, self.now_s, 4)
         self.parking.add(request)
         self.parked.append(request)
         self._ask()
@@ -63,21 +64,30 @@ class ParkingMachine(RuleBasedStateMachine):
         self.parking.remove(request)
         self.parked.remove(request)
         if not any(other.constraint_key == request.constraint_key for other in self.parked):
-            del self.asked[request.constraint_key]
+            self.asked = {name: asked_s for name, asked_s in self.asked.items() if name[0] != request.constraint_key}
         self._ask()
 
     @rule(seconds=st.sampled_from((1.0, ASK_AGAIN_S / 2, ASK_AGAIN_S)))
     def tick(self, seconds):
         self.now_s += seconds
         self.parking.ask_again(self.now_s)
+        wanted = self._wanted()
+        self.asked = {
+            name: asked_s
+            for name, asked_s in self.asked.items()
+            if name in wanted or self.now_s - asked_s < ASK_AGAIN_S
+        }
         self._ask()
 
     def _ask(self):
-        keys = [key_of(question.constraint) for question in self.parking.take_questions(self.now_s)]
-        wanted = {request.constraint_key for request in self.parked}
-        due = {key for key in wanted if self.now_s - self.asked.get(key, -ASK_AGAIN_S) >= ASK_AGAIN_S}
-        assert sorted(keys) == sorted(due)
-        self.asked.update(dict.fromkeys(keys, self.now_s))
+        questions = list(self.parking.take_questions(self.now_s))
+        names = [(key_of(question.constraint), question.tenant) for question in questions]
+        due = {name for name in self._wanted() if self.now_s - self.asked.get(name, -ASK_AGAIN_S) >= ASK_AGAIN_S}
+        assert sorted(names) == sorted(due)
+        self.asked.update(dict.fromkeys(names, self.now_s))
+
+    def _wanted(self):
+        return {(request.constraint_key, request.tenant) for request in self.parked}
 
     @invariant()
     def is_the_list(self):
@@ -86,7 +96,9 @@ class ParkingMachine(RuleBasedStateMachine):
         assert len(self.parking) == len(self.parked)
         for source in "abc":
             key = key_of(constraint(source))
-            assert self.parking.requests(key) == [one for one in self.parked if one.constraint_key == key]
+            waiting = [one for one in self.parked if one.constraint_key == key]
+            assert self.parking.requests(key, None) == waiting
+            assert self.parking.requests(key, "A") == [one for one in waiting if one.tenant == "A"]
 
 
 TestParking = ParkingMachine.TestCase
@@ -203,6 +215,26 @@ def test_who_gave_way_is_not_parked_again():
     hub.run()
     assert admitted(hub) == ["low", "high", "low"]
     assert questions(hub) == [constraint()]
+
+
+def test_each_tenant_asks_for_itself_and_an_answer_to_one_is_not_the_other_s():
+    hub = Hub().join_all()
+    for tenant in "AAB":
+        hub.hear("tokenizer", constrained(f"{tenant}{hub.core.progress().waiting}", namespace=f"{tenant}/x"))
+    assert hub.take(EXECUTOR) == [wire.Compile(constraint(), tenant) for tenant in "AB"]
+    hub.hear(EXECUTOR, wire.Compiled(key_of(constraint()), REFUSAL, "A"))
+    assert [answer.request_id for answer in hub.take(GATEWAY, wire.Rejected)] == ["A0", "A1"]
+    assert compiling(hub) == 1
+    hub.hear(EXECUTOR, wire.Compiled(key_of(constraint()), REFUSAL, "B"))
+    assert [answer.request_id for answer in hub.take(GATEWAY, wire.Rejected)] == ["B2"]
+
+
+def test_the_line_moves_though_no_step_runs():
+    hub = Hub().join_all()
+    hub.hear("tokenizer", constrained())
+    before = hub.core.progress().last_seq
+    hub.hear(EXECUTOR, wire.Compiled(key_of(constraint("other"))))
+    assert hub.core.progress().last_seq > before
 
 
 def test_an_answer_that_nobody_waits_for_is_ignored():

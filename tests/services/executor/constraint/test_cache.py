@@ -10,12 +10,12 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from llguidance import LLTokenizer
 
 from services.executor.constraint.cache import MAX_REFUSALS, GrammarCache
-from services.executor.constraint.engine import Grammar, load_tokenizer
+from services.executor.constraint.engine import LEXER_BYTES, Grammar, load_tokenizer
 from shared import wire
 from tests.support.small_tokenizers import byte_level, small_card, write_folder
 
 ERROR = wire.Error("no", "invalid_constraint", "constraint")
-BUDGET = 600_000  # of four grammars
+BUDGET = 600_000  # of four grammars that were never in use
 
 
 @pytest.fixture(scope="module")
@@ -44,9 +44,30 @@ def test_the_least_recently_used_goes_first(tokenizer: LLTokenizer) -> None:
     assert cache.get("a") is grammars["a"]
     cache.put(grammars["e"])
     assert cache.get("b") is None
-    assert cache.take_retired() == [grammars["b"]]
-    assert cache.take_retired() == []
     assert (len(cache), cache.compiled) == (4, 5)
+    cache.check_integrity()
+
+
+def test_one_that_was_never_in_use_is_nobody_s_when_it_goes(tokenizer: LLTokenizer) -> None:
+    cache = GrammarCache(BUDGET)
+    for key in "abcdefgh":
+        cache.put(make(key, tokenizer))
+    assert cache.take_retired() == []
+
+
+def test_from_its_first_use_on_a_grammar_is_charged_its_lexer_until_it_goes(tokenizer: LLTokenizer) -> None:
+    cache = GrammarCache(3 * LEXER_BYTES + BUDGET)
+    grammars = {key: make(key, tokenizer) for key in "abcd"}
+    for key, grammar in grammars.items():
+        cache.put(grammar)
+        assert cache.acquire(key) is cache.acquire(key) is grammar
+        cache.check_integrity()
+        for _ in range(2):
+            cache.release(grammar)
+    assert cache.get("a") is None
+    assert cache.take_retired() == [grammars["a"]]
+    assert cache.take_retired() == []
+    assert cache.size_bytes == sum(grammars[key].size_bytes + LEXER_BYTES for key in "bcd")
     cache.check_integrity()
 
 
@@ -120,12 +141,16 @@ class Sized:
     size_bytes: int = field(default=10)
 
 
+LIMIT = 2 * LEXER_BYTES + 45
+
+
 class Model(RuleBasedStateMachine):
     """Which grammars are there, by the rules: a list in order of use."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.cache: Any = GrammarCache(45)
+        self.cache: Any = GrammarCache(LIMIT)
+        self.used: set[str] = set()
         self.awaited: str | None = None
         self.order: list[Sized] = []
         self.users: dict[str, int] = {}
@@ -138,6 +163,7 @@ class Model(RuleBasedStateMachine):
         grammar = Sized(key, size)
         self.cache.put(grammar)
         if all(other.key != key for other in self.order):
+            self.used.discard(key)
             self.order.append(grammar)
             self.awaited = key
             self.evict()
@@ -153,6 +179,8 @@ class Model(RuleBasedStateMachine):
         if found is not None:
             self.users[key] = self.users.get(key, 0) + 1
             self.awaited = None if self.awaited == key else self.awaited
+            self.used.add(key)
+            self.evict()
 
     @precondition(lambda self: any(self.users.values()))
     @rule(data=st.data())
@@ -176,17 +204,21 @@ class Model(RuleBasedStateMachine):
 
     def evict(self) -> None:
         for grammar in list(self.order):
-            if sum(other.size_bytes for other in self.order) <= 45:
+            if self.size() <= LIMIT:
                 return
             if not self.users.get(grammar.key) and grammar.key != self.awaited:
                 self.order.remove(grammar)
-                self.retired.append(grammar)
+                if grammar.key in self.used:
+                    self.retired.append(grammar)
+
+    def size(self) -> int:
+        return sum(grammar.size_bytes + LEXER_BYTES * (grammar.key in self.used) for grammar in self.order)
 
     @invariant()
     def holds(self) -> None:
         self.cache.check_integrity()
         assert len(self.cache) == len(self.order)
-        assert self.cache.size_bytes == sum(grammar.size_bytes for grammar in self.order)
+        assert self.cache.size_bytes == self.size()
 
 
 TestModel = Model.TestCase

@@ -11,7 +11,7 @@ from services.executor.constraint import compiler as module
 from services.executor.constraint.cache import GrammarCache
 from services.executor.constraint.compiler import Compiler
 from services.executor.constraint.engine import GrammarFailed
-from services.executor.constraint.job import Answer, Broken, Done, TooComplex, Wrong
+from services.executor.constraint.job import Answer, Broken, Done, Interrupted, TooComplex, Wrong
 from services.executor.constraint.sandbox import SandboxDown
 from shared import wire
 from shared.constraints import key_of
@@ -24,19 +24,15 @@ class Sized:
     size_bytes: int = 10
 
 
-class Panic(BaseException):
-    """As Rust libraries raise it."""
-
-
 @dataclass
 class World:
     """Time, the process that compiles, and the engine."""
 
     now: float = 0.0
     answer: Answer | Exception = field(default_factory=lambda: Done("text"))
-    jobs: int = 0
+    jobs: list[str] = field(default_factory=list)  # their sources
     built: list[str] = field(default_factory=list)
-    fault: BaseException | None = None
+    fault: GrammarFailed | None = None
     gate: asyncio.Event = field(default_factory=asyncio.Event)
 
     def __post_init__(self) -> None:
@@ -54,7 +50,7 @@ class World:
         pass
 
     async def run(self, constraint: wire.Constraint) -> Answer:
-        self.jobs += 1
+        self.jobs.append(constraint.source)
         await self.gate.wait()
         if isinstance(self.answer, Exception):
             raise self.answer
@@ -80,7 +76,7 @@ async def test_a_grammar_comes_into_the_cache_and_is_not_compiled_again(world: W
     found: Any = world.cache.get(key_of(regex()))
     assert found == Sized(key_of(regex()), "text")
     assert await world.compiler.compile(regex()) is None
-    assert (world.jobs, world.built, world.cache.compiled) == (1, ["text"], 1)
+    assert (world.jobs, world.built, world.cache.compiled) == (["a"], ["text"], 1)
 
 
 async def test_ten_who_ask_together_cost_one_job(world: World) -> None:
@@ -89,7 +85,7 @@ async def test_ten_who_ask_together_cost_one_job(world: World) -> None:
     await asyncio.sleep(0)
     world.gate.set()
     assert await asyncio.gather(*asked) == [None] * 10
-    assert (world.jobs, world.built) == (1, ["text"])
+    assert (world.jobs, world.built) == (["a"], ["text"])
 
 
 async def test_one_who_goes_away_takes_nothing_from_the_others(world: World) -> None:
@@ -100,13 +96,58 @@ async def test_one_who_goes_away_takes_nothing_from_the_others(world: World) -> 
     await asyncio.sleep(0)
     world.gate.set()
     assert await second is None
-    assert world.jobs == 1
+    assert world.jobs == ["a"]
 
 
-async def test_one_that_was_evicted_is_compiled_again(world: World) -> None:
+async def test_one_that_was_evicted_is_built_again_without_the_sandbox(world: World) -> None:
     for source in "abca":
         assert await world.compiler.compile(regex(source)) is None
-    assert world.jobs == 4
+    assert world.jobs == ["a", "b", "c"]
+    assert len(world.built) == 4
+
+
+async def test_tenants_have_their_turns(world: World) -> None:
+    world.gate.clear()
+    asked = [asyncio.create_task(world.compiler.compile(regex(f"mine {number:03}"), "greedy")) for number in range(50)]
+    await asyncio.sleep(0)
+    asked.append(asyncio.create_task(world.compiler.compile(regex("yours"), "other")))
+    await asyncio.sleep(0)
+    world.gate.set()
+    assert await asyncio.gather(*asked) == [None] * 51
+    assert "yours" in world.jobs[1:3]
+
+
+async def test_what_another_tenant_has_in_line_comes_at_the_turn_of_either(world: World) -> None:
+    world.gate.clear()
+    sources = [f"mine {number:03}" for number in range(50)]
+    asked = [asyncio.create_task(world.compiler.compile(regex(source), "greedy")) for source in sources]
+    await asyncio.sleep(0)
+    asked.append(asyncio.create_task(world.compiler.compile(regex(sources[25]), "other")))
+    await asyncio.sleep(0)
+    world.gate.set()
+    assert await asyncio.gather(*asked) == [None] * 51
+    assert sources[25] in world.jobs[1:3]
+    assert sorted(world.jobs) == sources
+
+
+async def test_a_tenant_with_too_many_in_line_is_sent_away_alone(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MAX_WAITING_OF_TENANT", 2)
+    world.gate.clear()
+    waiting = []
+    for source in "abc":
+        waiting.append(asyncio.create_task(world.compiler.compile(regex(source), "greedy")))
+        while not world.jobs:  # the first is under way, the others wait
+            await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    error = await world.compiler.compile(regex("e"), "greedy")
+    assert error is not None
+    assert (error.status, error.retry_after_s) == (429, module.RETRY_S)
+    waiting.append(asyncio.create_task(world.compiler.compile(regex("e"), "other")))
+    await asyncio.sleep(0)
+    waiting.append(asyncio.create_task(world.compiler.compile(regex("e"), "greedy")))
+    await asyncio.sleep(0)
+    world.gate.set()
+    assert await asyncio.gather(*waiting) == [None] * 5
 
 
 async def test_a_mistake_is_refused_with_its_place_and_remembered(world: World) -> None:
@@ -115,15 +156,25 @@ async def test_a_mistake_is_refused_with_its_place_and_remembered(world: World) 
     assert await world.compiler.compile(regex()) == error
     world.now = 10.0**9
     assert await world.compiler.compile(regex()) == error
-    assert (world.jobs, world.cache.refused) == (1, 1)
+    assert (world.jobs, world.cache.refused) == (["a"], 1)
 
 
 async def test_what_is_too_complex_is_refused_for_a_while(world: World) -> None:
     world.answer = TooComplex("over 2 s")
     error = wire.Error("over 2 s", "constraint_too_complex", "constraint", 400)
     assert await world.compiler.compile(regex()) == await world.compiler.compile(regex()) == error
-    assert world.jobs == 1
+    assert world.jobs == ["a"]
     world.now = module.COMPLEX_FOR_S
+    world.answer = Done("text")
+    assert await world.compiler.compile(regex()) is None
+
+
+async def test_where_the_machine_may_have_been_at_fault_it_is_soon_tried_again(world: World) -> None:
+    world.answer = Interrupted("over 25 s")
+    error = wire.Error("over 25 s", "constraint_too_complex", "constraint", 400)
+    assert await world.compiler.compile(regex()) == await world.compiler.compile(regex()) == error
+    assert world.jobs == ["a"]
+    world.now = module.INTERRUPTED_FOR_S
     world.answer = Done("text")
     assert await world.compiler.compile(regex()) is None
 
@@ -138,12 +189,14 @@ async def test_our_own_mistake_is_said_to_be_one_and_forgotten(world: World, mis
     assert await world.compiler.compile(regex()) is None
 
 
-@pytest.mark.parametrize("fault", [GrammarFailed("too big"), Panic("index out of bounds")])
-async def test_what_fails_here_though_it_came_through_the_sandbox(world: World, fault: BaseException) -> None:
-    world.fault = fault
+async def test_what_fails_here_though_it_came_through_the_sandbox(world: World) -> None:
+    world.fault = GrammarFailed("too big")
     error = await world.compiler.compile(regex())
     assert error is not None
-    assert (error.status, error.code) == (400, "invalid_constraint")
+    assert (error.status, error.code, error.message) == (400, "invalid_constraint", "too big")
+    world.fault, world.now = None, module.COMPLEX_FOR_S
+    assert await world.compiler.compile(regex()) is None
+    assert len(world.jobs) == 2
 
 
 async def test_a_long_message_is_cut(world: World) -> None:

@@ -1,11 +1,20 @@
 """Compiled grammars: errors are raised, copies do not touch one another, and a spoilt lexer is replaced."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from llguidance import LLMatcher, LLTokenizer
 
-from services.executor.constraint.engine import Grammar, GrammarFailed, TokenizerFailed, check, load_tokenizer
+from services.executor.constraint.engine import (
+    PANICKED,
+    Grammar,
+    GrammarFailed,
+    TokenizerFailed,
+    check,
+    guarded,
+    load_tokenizer,
+)
 from tests.support.small_tokenizers import byte_fallback, byte_level, small_card, write_folder
 
 
@@ -57,6 +66,34 @@ def test_what_is_no_grammar(tokenizer: LLTokenizer, text: str, capfd: pytest.Cap
     assert 0 < len(str(raised.value)) <= 300
     assert "\n" not in str(raised.value)
     assert capfd.readouterr() == ("", "")
+
+
+class Panic(BaseException):
+    """As Rust libraries raise it."""
+
+
+def test_a_panic_of_the_engine_is_a_failure_in_words_for_a_client() -> None:
+    with pytest.raises(GrammarFailed, match=PANICKED), guarded():
+        raise Panic("called `Option::unwrap()` on a `None` value, src/lexer.rs:17")
+    with pytest.raises(ValueError, match="ours"), guarded():
+        raise ValueError("ours")
+    with pytest.raises(KeyboardInterrupt), guarded():
+        raise KeyboardInterrupt
+
+
+class Panicked:
+    def is_error(self) -> bool:
+        return True
+
+    def get_error(self) -> str:
+        return "panic: index out of bounds, src/lexer.rs:17\nstack backtrace"
+
+
+def test_where_the_engine_has_caught_its_panic_nothing_of_it_is_told() -> None:
+    matcher: Any = Panicked()
+    with pytest.raises(GrammarFailed) as raised:
+        check(matcher)
+    assert str(raised.value) == PANICKED
 
 
 def test_a_copy_starts_at_the_beginning(tokenizer: LLTokenizer) -> None:

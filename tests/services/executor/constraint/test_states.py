@@ -165,11 +165,44 @@ def test_a_forgotten_grammar_costs_nothing_and_its_cursors_go_on() -> None:
     cursor = states.enter(grammar, encode("abcdefghij" * 4))
     mask_of(states, cursor)
     states.forget(grammar)
+    states.sweep(100)
     assert (len(states), states.used_bytes) == (0, 0)
     cursor.advance(encode("x")[0])
     assert cursor.is_over
     cursor.leave()
     states.check_integrity()
+
+
+def test_states_of_a_forgotten_grammar_go_a_few_at_a_time() -> None:
+    states, grammar = store(), regex("[a-j]*x")
+    for letter in LETTERS:
+        states.enter(grammar, encode(letter * 12)).leave()
+    count = len(states)
+    states.forget(grammar)
+    while len(states):
+        states.check_integrity()
+        states.sweep(7)
+        assert len(states) == max(count - 7, 0)
+        count -= 7
+    states.check_integrity()
+    assert states.used_bytes == 0
+
+
+def test_forgotten_states_make_room_before_any_other_goes() -> None:
+    states, old, new = store(20_000), regex("[a-j]*x"), regex("[a-j]*y")
+    kept = states.enter(new, encode("abc"))
+    kept.leave()
+    for letter in LETTERS:
+        states.enter(old, encode(letter * 12)).leave()
+    kept = states.enter(new, encode("abc"))
+    mask_of(states, kept)
+    kept.leave()
+    states.forget(old)
+    states.enter(new, encode("d" * 12)).leave()
+    states.check_integrity()
+    computed = states.computed_masks
+    mask_of(states, states.enter(new, encode("abc")))
+    assert states.computed_masks == computed
 
 
 def test_drafts_that_may_follow() -> None:

@@ -133,6 +133,12 @@ class StoreMachine(RuleBasedStateMachine):
     def forget(self, number: int) -> None:
         self.store.forget(self.grammars[number])
 
+    @rule(states=st.integers(1, 20))
+    def sweep(self, states: int) -> None:
+        before = len(self.store)
+        self.store.sweep(states)
+        assert before - states <= len(self.store) <= before
+
     @invariant()
     def is_sound(self) -> None:
         if hasattr(self, "store"):

@@ -296,6 +296,9 @@ class Text(Message, frozen=True):
     token_ids: tuple[int, ...] | None = None
     add_special_tokens: bool = True
     skip_special_tokens: bool = True
+    tools: tuple[dict[str, Any], ...] | None = None  # with messages, as in Encode
+    template_options: dict[str, Any] = {}  # the same
+    with_tokens: bool = False  # tokenize: the tokens too, as the vocabulary writes them
 
 
 class TextReply(Message, frozen=True):
@@ -304,6 +307,7 @@ class TextReply(Message, frozen=True):
     count: int = 0
     text: str = ""
     error: Error | None = None
+    tokens: tuple[str, ...] = ()
 
 
 # --- towards the scheduler -------------------------------------------------------------------------------------------

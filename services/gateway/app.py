@@ -14,6 +14,7 @@ from services.gateway.limits import Keyring, Limits
 from services.gateway.metrics import Metrics
 from services.gateway.middleware import accounting, authentication, checked_query, common_headers
 from services.gateway.operation_routes import OperationRoutes
+from services.gateway.text_routes import TextRoutes
 from shared.config import Config
 from shared.model_card import ModelCard
 from shared.tool_format import tool_format
@@ -30,6 +31,7 @@ def make_app(dispatcher: Dispatcher, settings: Config, card: ModelCard, keys: Ke
     )
     app.on_response_prepare.append(common_headers(origins))
     GenerationRoutes(dispatcher, limits, tool_format(card.chat_template)).add_to(app.router)
+    TextRoutes(dispatcher, limits, card).add_to(app.router)
     CacheRoutes(dispatcher, shows_text=config.show_cached_text).add_to(app.router)
     operations = OperationRoutes(dispatcher, card, limits, metrics, int(time.time()))
     operations.add_to(app.router, enable_metrics=config.enable_metrics)

@@ -8,14 +8,14 @@ from collections.abc import Sequence
 from aiohttp import web
 
 from services.gateway.cache_view import Ids, cache_body, heads_of, read_trees
-from services.gateway.dispatch import Dispatcher
+from services.gateway.dispatch import TEXTS_AT_ONCE, Dispatcher
 from services.gateway.errors import ApiError
 from services.gateway.middleware import QUERY
 from services.gateway.sse import json_response
+from shared import wire
 
 TREE_TIMEOUT_S = 5.0
 TEXT_TIMEOUT_S = 2.0
-TEXTS_AT_ONCE = 8  # so few that prompts beside them do not wait long
 
 
 class CacheRoutes:
@@ -58,6 +58,7 @@ class CacheRoutes:
 
     async def _text(self, token_ids: Ids) -> str | None:
         try:
-            return await self._dispatcher.detokenize(token_ids, TEXT_TIMEOUT_S)
+            question = wire.Text("", "detokenize", token_ids=token_ids)
+            return (await self._dispatcher.text(question, TEXT_TIMEOUT_S)).text
         except ApiError:
             return None

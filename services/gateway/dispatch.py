@@ -11,6 +11,8 @@ import time
 from collections.abc import Callable
 from typing import Any, Literal, assert_never
 
+import msgspec
+
 from services.gateway.calls import Calls
 from services.gateway.errors import ApiError
 from services.gateway.events import (
@@ -42,6 +44,7 @@ from shared import logging, wire
 from shared.link import Joined, Left, LinkEvent, Received
 from shared.service import Context
 
+TEXTS_AT_ONCE = 8
 ADMIN_SLACK_S = 1.5  # beyond what the scheduler is given: its own answer says more than ours
 
 OVERLOADED = wire.Error("too many open requests; try again later", "overloaded", status=429, retry_after_s=1.0)
@@ -69,6 +72,8 @@ class Dispatcher:
         self._finished_requests = 0
         self._admin_calls: Calls[wire.AdminReply] = Calls("scheduler")
         self._text_calls: Calls[wire.TextReply] = Calls("tokenizer")
+        self._text_turns = asyncio.Semaphore(TEXTS_AT_ONCE)
+        self._open_texts = 0  # with those that wait for their turn
         self._front = context.bind(
             "front_bind", wire.FRONT_ACCEPTS, self._on_front, progress=self.progress, clock=clock
         )
@@ -103,16 +108,29 @@ class Dispatcher:
             raise ApiError(reply.error)
         return reply.payload
 
-    async def detokenize(self, token_ids: tuple[int, ...], timeout_s: float) -> str:
-        """Their text without special tokens, by some tokenizer. Raises ApiError as `admin` does."""
-        reply = await self._text_calls.ask(
-            self._front.peers("tokenizer"),
-            lambda peer, call_id: self._front.send(peer, wire.Text(call_id, "detokenize", token_ids=token_ids)),
-            timeout_s,
-        )
+    async def text(self, question: wire.Text, timeout_s: float) -> wire.TextReply:
+        """Some tokenizer's answer; the question's `call_id` does not matter. Raises ApiError as `admin` does.
+
+        A few are asked at a time, so that prompts beside them do not wait long.
+        """
+        if self._open_texts >= self._config.max_open_requests:
+            raise ApiError(OVERLOADED)
+        self._open_texts += 1
+        try:
+            async with self._text_turns:
+                reply = await self._ask_tokenizer(question, timeout_s)
+        finally:
+            self._open_texts -= 1
         if reply.error is not None:
             raise ApiError(reply.error)
-        return reply.text
+        return reply
+
+    async def _ask_tokenizer(self, question: wire.Text, timeout_s: float) -> wire.TextReply:
+        return await self._text_calls.ask(
+            self._front.peers("tokenizer"),
+            lambda peer, call_id: self._front.send(peer, msgspec.structs.replace(question, call_id=call_id)),
+            timeout_s,
+        )
 
     @property
     def open_requests(self) -> int:

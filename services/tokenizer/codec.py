@@ -69,6 +69,10 @@ class Codec:
             ids.extend(self._encode_inner(encode, piece.text) if ids else encode(piece.text))
         return tuple(ids)
 
+    def tokens(self, token_ids: Sequence[int]) -> tuple[str, ...]:
+        """As the vocabulary writes them; empty where it has none of this number."""
+        return tuple(self._tokenizer.id_to_token(token_id) or "" for token_id in token_ids)
+
     def decode(self, token_ids: Sequence[int], *, skip_special_tokens: bool) -> str:
         text: str = self._tokenizer.decode(token_ids, skip_special_tokens=skip_special_tokens)
         return text

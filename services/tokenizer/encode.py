@@ -72,7 +72,8 @@ class Encoder:
             match request.op:
                 case "tokenize":
                     ids = self._side_ids(request)
-                    return wire.TextReply(request.call_id, token_ids=ids, count=len(ids))
+                    tokens = self.codec.tokens(ids) if request.with_tokens else ()
+                    return wire.TextReply(request.call_id, token_ids=ids, count=len(ids), tokens=tokens)
                 case "count":
                     return wire.TextReply(request.call_id, count=len(self._side_ids(request)))
                 case "detokenize":
@@ -94,10 +95,9 @@ class Encoder:
         except NotText as error:
             raise _invalid(str(error), "prompt") from error
 
-    def _encode_messages(self, messages: tuple[wire.ChatMessage, ...], request: wire.Encode | None = None) -> Ids:
-        tools, options = (request.tools, request.template_options) if request is not None else (None, {})
+    def _encode_messages(self, messages: tuple[wire.ChatMessage, ...], request: wire.Encode | wire.Text) -> Ids:
         try:
-            pieces = self.template.render(messages, tools, options)
+            pieces = self.template.render(messages, request.tools, request.template_options)
             self._refuse_endless(sum(len(piece.text) for piece in pieces), "messages", at_least=len(pieces))
             return self.codec.encode_pieces(pieces)
         except TemplateFailed as error:
@@ -107,7 +107,7 @@ class Encoder:
 
     def _side_ids(self, request: wire.Text) -> Ids:
         if request.messages is not None:
-            return self._encode_messages(request.messages)
+            return self._encode_messages(request.messages, request)
         return self._encode_prompt(request.prompt or "", bare=not request.add_special_tokens)
 
     def _detokenize(self, request: wire.Text) -> wire.TextReply:

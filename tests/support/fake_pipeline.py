@@ -118,7 +118,7 @@ class FakePipeline:
                 case Received(gateway, wire.Text() as text):
                     self.texts.append(text)
                     if self.answers_texts:
-                        link.send(gateway, wire.TextReply(text.call_id, text="".join(map(chr, text.token_ids))))
+                        link.send(gateway, _answer_text(text))
 
         link = await self._dial(name, "tokenizer", wire.FrontToTokenizer, on_event)
 
@@ -253,6 +253,14 @@ class FakePipeline:
             )
             for offset in range(run.offset, end)
         )
+
+
+def _answer_text(text):
+    if text.op == "detokenize":
+        return wire.TextReply(text.call_id, text="".join(map(chr, text.token_ids)))
+    prompt = text.prompt if text.messages is None else "".join(message.content for message in text.messages)
+    token_ids = tuple(map(ord, prompt)) if text.op == "tokenize" else ()
+    return wire.TextReply(text.call_id, token_ids, len(prompt), tokens=tuple(prompt) if text.with_tokens else ())
 
 
 def _submit_of(encode, gateway):

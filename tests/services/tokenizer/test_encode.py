@@ -222,6 +222,20 @@ def test_tokenize_and_count_agree():
     assert convert("tokenize", messages=chat("hi")).token_ids == encode({"messages": chat("hi")}).prompt_token_ids
 
 
+def test_tools_and_options_count_in_messages():
+    options = {"add_generation_prompt": False}
+    tools = ({"type": "function", "function": {"name": "look_up"}},)
+    plain, bare = (convert("count", messages=chat("hi"), template_options=each).count for each in ({}, options))
+    assert bare < plain < convert("count", messages=chat("hi"), tools=tools).count
+
+
+def test_tokens_as_the_vocabulary_writes_them():
+    reply = convert("tokenize", prompt="the cat", with_tokens=True)
+    assert len(reply.tokens) == len(reply.token_ids) == reply.count
+    assert "".join(reply.tokens) == "<|im_start|>theĠcat"
+    assert encoder().codec.tokens([SIZE + 5]) == ("",)
+
+
 def test_an_empty_text_has_no_tokens():
     assert convert("tokenize", prompt="", add_special_tokens=False) == wire.TextReply("c")
 

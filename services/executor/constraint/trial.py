@@ -9,6 +9,7 @@ import contextlib
 import random
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import TypeAlias
 
 from llguidance import LLMatcher, LLTokenizer
@@ -17,8 +18,9 @@ from services.executor.constraint.engine import DeadEnd, Grammar, check
 
 WALK_TOKENS = 32
 RANDOM_WALKS = 3
-SLOW_S = 0.05  # of CPU time for a mask or a token; ordinary masks take 20 to 200 microseconds
-SLOW_WALKS_S = 0.5  # for all of them together
+SLOW_S = 0.01  # of CPU time for a mask or a token; ordinary masks take 20 to 200 microseconds
+SLOW_MEAN_S = 0.001  # for one in the mean of them all,
+FEW = 64  # or of so many, where there are fewer
 SAMPLES = 8  # tokens among which the longest is looked for
 
 Choose: TypeAlias = Callable[[bytes], int]  # from a mask that allows something
@@ -26,6 +28,24 @@ Choose: TypeAlias = Callable[[bytes], int]  # from a mask that allows something
 
 class TooSlow(Exception):
     """Tokens would take so long that everybody's stream shows it."""
+
+
+@dataclass(slots=True)
+class _Meter:
+    """What the engine has taken."""
+
+    calls: int = 0
+    spent_s: float = 0.0
+
+    def note(self, took_s: float) -> None:
+        if took_s > SLOW_S:
+            raise TooSlow(f"a token of it takes over {SLOW_S * 1000:g} ms")
+        self.calls += 1
+        self.spent_s += took_s
+
+    def judge(self) -> None:
+        if self.spent_s > SLOW_MEAN_S * max(self.calls, FEW):
+            raise TooSlow(f"its tokens take over {SLOW_MEAN_S * 1000:g} ms each")
 
 
 def walk_about(grammar: Grammar, tokenizer: LLTokenizer) -> None:
@@ -36,37 +56,32 @@ def walk_about(grammar: Grammar, tokenizer: LLTokenizer) -> None:
         GrammarFailed: it is over one of the engine's limits.
         TooSlow: a mask takes too long, or all of them do.
     """
-    start_s = time.thread_time()
-    _mask(grammar.start())
+    meter = _Meter()
+    _mask(grammar.start(), meter)
     for choose in _ways(tokenizer):
         with contextlib.suppress(DeadEnd):  # behind what was taken; others need not go there
-            _walk(grammar.start(), choose, tokenizer.eos_tokens)
-        if time.thread_time() - start_s > SLOW_WALKS_S:
-            raise TooSlow(f"a few of its tokens take over {SLOW_WALKS_S * 1000:g} ms")
+            _walk(grammar.start(), choose, tokenizer.eos_tokens, meter)
+        meter.judge()
 
 
-def _walk(matcher: LLMatcher, choose: Choose, ends: list[int]) -> None:
+def _walk(matcher: LLMatcher, choose: Choose, ends: list[int], meter: _Meter) -> None:
     for _ in range(WALK_TOKENS):
-        mask = _without(_mask(matcher), ends)
+        mask = _without(_mask(matcher, meter), ends)
         if not any(mask):
             return
         start_s = time.thread_time()
         matcher.consume_token(choose(mask))
-        _judge(matcher, start_s)
+        check(matcher)
+        meter.note(time.thread_time() - start_s)
 
 
-def _mask(matcher: LLMatcher) -> bytes:
+def _mask(matcher: LLMatcher, meter: _Meter) -> bytes:
     """A bit for each token that may follow, the lowest first."""
     start_s = time.thread_time()
     mask = matcher.compute_bitmask()
-    _judge(matcher, start_s)
-    return mask
-
-
-def _judge(matcher: LLMatcher, start_s: float) -> None:
     check(matcher)
-    if time.thread_time() - start_s > SLOW_S:
-        raise TooSlow(f"a token of it takes over {SLOW_S * 1000:g} ms")
+    meter.note(time.thread_time() - start_s)
+    return mask
 
 
 def _without(mask: bytes, token_ids: list[int]) -> bytes:

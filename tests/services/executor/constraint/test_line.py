@@ -35,8 +35,10 @@ def test_the_oldest_and_the_smallest_have_turns() -> None:
 
 def test_what_two_want_is_taken_once() -> None:
     line = Line()
-    line.add("A", "first", 1), line.add("A", "shared", 1)
-    line.add("B", "shared", 1), line.add("B", "last", 1)
+    line.add("A", "first", 1)
+    line.add("A", "shared", 1)
+    line.add("B", "shared", 1)
+    line.add("B", "last", 1)
     assert drained(line) == ["first", "shared", "last"]
     assert (line.waiting("A"), line.waiting("B")) == (0, 0)
 

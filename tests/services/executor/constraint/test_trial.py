@@ -51,11 +51,21 @@ def test_patterns_that_explode_behind_their_compiling(tokenizer: LLTokenizer, pa
         walk_about(grammar, tokenizer)
 
 
-def test_an_ambiguous_grammar_is_too_slow(tokenizer: LLTokenizer, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(trial, "SLOW_WALKS_S", 0.1)
-    grammar = Grammar("k", 'start: e\ne: e e e | e e | "a" | "b" |', tokenizer)
-    with pytest.raises(TooSlow):
-        walk_about(grammar, tokenizer)
+AMBIGUOUS = 'start: e\ne: e e e | e e | "a" | "b" |'
+
+
+def test_a_token_that_takes_long_is_too_slow(tokenizer: LLTokenizer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(trial, "SLOW_MEAN_S", 9.0)
+    with pytest.raises(TooSlow, match="a token"):
+        walk_about(Grammar("k", AMBIGUOUS, tokenizer), tokenizer)
+
+
+def test_tokens_that_take_long_in_the_mean_are_too_slow(
+    tokenizer: LLTokenizer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(trial, "SLOW_S", 9.0)
+    with pytest.raises(TooSlow, match="its tokens"):
+        walk_about(Grammar("k", AMBIGUOUS, tokenizer), tokenizer)
 
 
 @pytest.mark.parametrize("text", ["start: start", r"start: /[^\x00-\U0010ffff]/"])
@@ -79,7 +89,7 @@ def test_ways_take_only_what_is_allowed_and_never_the_end(tokenizer: LLTokenizer
     for choose in trial._ways(tokenizer):
         matcher, token_ids = grammar.start(), list[int]()
         for _ in range(20):
-            mask = trial._without(trial._mask(matcher), tokenizer.eos_tokens)
+            mask = trial._without(trial._mask(matcher, trial._Meter()), tokenizer.eos_tokens)
             token_ids.append(choose(mask))
             assert token_ids[-1] not in tokenizer.eos_tokens
             assert matcher.consume_token(token_ids[-1])

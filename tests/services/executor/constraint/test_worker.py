@@ -12,18 +12,21 @@ from pathlib import Path
 import msgspec
 import psutil
 import pytest
-from llguidance import LLMatcher
+from llguidance import LLMatcher, LLTokenizer
 
+from services.executor.constraint import worker
 from services.executor.constraint.cache import GrammarCache
 from services.executor.constraint.compiler import Compiler
-from services.executor.constraint.engine import Grammar, load_tokenizer
-from services.executor.constraint.job import Done, TooComplex
+from services.executor.constraint.engine import PANICKED, Grammar, load_tokenizer
+from services.executor.constraint.job import Answer, Done, Job, TooComplex, Wrong
 from services.executor.constraint.sandbox import Sandbox, worker_command
+from services.executor.constraint.trial import TooSlow
 from services.executor.model.prepare import prepare
 from shared import wire
 from shared.config import ConstraintsConfig, ModelConfig
 from shared.constraints import key_of
 from shared.model_card import load_card
+from tests.services.executor.constraint.source.engine_bytes import byte_tokenizer
 
 WIDE = ConstraintsConfig(max_repeat=10**8, max_enum_values=10**6, max_source_bytes=10**7)  # the front end lets it pass
 BRIEF = msgspec.structs.replace(WIDE, compile_cpu_s=0.1)
@@ -104,7 +107,7 @@ async def test_what_only_looks_hostile_is_compiled(compiler: Compiler, constrain
     assert await compiler.compile(constraint) is None
 
 
-SLOW = wire.Constraint("ebnf", 'start: e\ne: e e e e | e e e | e e | "a" | "b" | "c" |\n')
+SLOW = schema({"anyOf": [{"const": f"value {number}"} for number in range(4000)]})
 
 MANY = wire.Constraint("choices", json.dumps([f"choice {number} of many" for number in range(100_000)]))
 
@@ -115,6 +118,35 @@ MANY = wire.Constraint("choices", json.dumps([f"choice {number} of many" for num
 async def test_cpu_time_and_memory_are_limited(sandbox: Sandbox, constraint: wire.Constraint, reason: str) -> None:
     assert await sandbox.run(constraint) == TooComplex(f"the constraint is too complex: compiling it {reason}")
     assert isinstance(await sandbox.run(FINE), Done)
+
+
+def test_what_was_slow_once_has_another_try(monkeypatch: pytest.MonkeyPatch) -> None:
+    tries: list[Grammar] = []
+
+    def slow(times: int) -> Answer:
+        def walk_about(grammar: Grammar, tokenizer: LLTokenizer) -> None:
+            tries.append(grammar)
+            if len(tries) <= times:
+                raise TooSlow("slow")
+
+        monkeypatch.setattr(worker, "walk_about", walk_about)
+        return worker.answer(Job(FINE, ConstraintsConfig()), byte_tokenizer())
+
+    assert isinstance(slow(1), Done)
+    assert tries[0] is not tries[1], "the first has learned on the way"
+    tries.clear()
+    assert slow(2) == TooComplex("the constraint is too complex: slow")
+
+
+def test_a_panic_of_the_engine_refuses_the_constraint(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Panic(BaseException):
+        """As Rust libraries raise it."""
+
+    def walk_about(grammar: Grammar, tokenizer: LLTokenizer) -> None:
+        raise Panic("src/lexer.rs:17")
+
+    monkeypatch.setattr(worker, "walk_about", walk_about)
+    assert worker.answer(Job(FINE, ConstraintsConfig()), byte_tokenizer()) == Wrong(PANICKED)
 
 
 @pytest.mark.parametrize("caps", [ConstraintsConfig()])

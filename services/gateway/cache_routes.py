@@ -12,7 +12,6 @@ from services.gateway.dispatch import TEXTS_AT_ONCE, Dispatcher
 from services.gateway.errors import ApiError
 from services.gateway.middleware import QUERY
 from services.gateway.sse import json_response
-from shared import wire
 
 TREE_TIMEOUT_S = 5.0
 TEXT_TIMEOUT_S = 2.0
@@ -58,7 +57,6 @@ class CacheRoutes:
 
     async def _text(self, token_ids: Ids) -> str | None:
         try:
-            question = wire.Text("", "detokenize", token_ids=token_ids)
-            return (await self._dispatcher.text(question, TEXT_TIMEOUT_S)).text
+            return await self._dispatcher.detokenize(token_ids, TEXT_TIMEOUT_S)
         except ApiError:
             return None

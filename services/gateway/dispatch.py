@@ -125,6 +125,10 @@ class Dispatcher:
             raise ApiError(reply.error)
         return reply
 
+    async def detokenize(self, token_ids: tuple[int, ...], timeout_s: float) -> str:
+        """Their text without special tokens. Raises ApiError as `text` does."""
+        return (await self.text(wire.Text("", "detokenize", token_ids=token_ids), timeout_s)).text
+
     async def _ask_tokenizer(self, question: wire.Text, timeout_s: float) -> wire.TextReply:
         return await self._text_calls.ask(
             self._front.peers("tokenizer"),

@@ -1,13 +1,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
 from llguidance import LLMatcher, LLParserLimits
 
 from services.executor.constraint.cursor import Cursor
-from services.executor.constraint.engine import Grammar, GrammarFailed, check
+from services.executor.constraint.engine import PANICKED, Grammar, GrammarFailed, check
 from services.executor.constraint.states import StateStore
 from services.executor.constraint.trie import LONGEST_CHAIN
 from shared.invariant import BrokenInvariant
@@ -297,6 +298,66 @@ def test_spoilt_in_the_midst_of_a_step_it_is_made_anew_for_all() -> None:
     assert drive(states, states.enter(grammar), 0, 500) is not None
     masks = mask_of(states, *cursors)
     assert masks == [PlainGrammar(PATTERN, encode("x")).allowed] * 9
+
+
+class Panic(BaseException):
+    """As Rust libraries raise it."""
+
+
+class BrittleMatcher:
+    """Panics at an x, and so do all that share its lexer from then on."""
+
+    def __init__(self, matcher: LLMatcher, lexer: set[str]) -> None:
+        self.matcher, self.lexer = matcher, lexer
+
+    def deep_copy(self) -> BrittleMatcher:
+        self.use()
+        return BrittleMatcher(self.matcher.deep_copy(), self.lexer)
+
+    def consume_token(self, token_id: int) -> bool:
+        if token_id == encode("x")[0]:
+            self.lexer.add("broken")
+        self.use()
+        return self.matcher.consume_token(token_id)
+
+    def consume_tokens(self, token_ids: list[int]) -> bool:
+        return all(self.consume_token(token_id) for token_id in token_ids)
+
+    def __getattr__(self, name: str) -> Any:
+        self.use()
+        return getattr(self.matcher, name)
+
+    def use(self) -> None:
+        if self.lexer:
+            raise Panic("called `Result::unwrap()` on an `Err` value: PoisonError")
+
+
+class Brittle(Grammar):
+    def _compile(self) -> Any:
+        return BrittleMatcher(super()._compile(), set())
+
+
+def test_a_panic_ends_the_request_that_caused_it_and_no_other() -> None:
+    states, grammar = store(), Brittle("k", regex("[a-j]*x?")._text, small_tokenizer())
+    other, cause = states.enter(grammar, encode("abc")), states.enter(grammar, encode("j"))
+    [mask] = mask_of(states, other)
+    for _ in range(2):
+        with pytest.raises(GrammarFailed, match=PANICKED):
+            cause.advance(encode("x")[0])
+        other.advance(encode("b")[0])
+        assert mask_of(states, other) == [mask]
+        assert not states.enter(grammar, encode("c")).is_over
+    cause.copy().leave()
+    states.check_integrity()
+    assert states.rebuilt_grammars >= 2
+
+
+def test_a_grammar_that_is_spoilt_before_anybody_enters_is_made_anew() -> None:
+    states, grammar = store(), Brittle("k", regex("[a-j]*x?")._text, small_tokenizer())
+    with pytest.raises(Panic):
+        grammar.start().consume_token(encode("x")[0])
+    assert mask_of(states, states.enter(grammar))[0] >= set(encode("a"))
+    assert states.rebuilt_grammars == 1
 
 
 def test_where_no_token_may_follow_it_fails_and_neighbours_do_not() -> None:

@@ -24,6 +24,7 @@ class ToolFormat(msgspec.Struct, frozen=True, kw_only=True):
     arguments_key: Literal["arguments", "parameters"]
     trigger: str  # what no free text may hold: here a call begins
     separator: str  # between two calls
+    has_free_text: bool = True  # before, between and after calls
 
     @property
     def triggers(self) -> tuple[str, ...]:

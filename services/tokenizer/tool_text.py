@@ -75,7 +75,8 @@ class ToolText:
         return wire.ChatMessage(message.role, content, extra)
 
     def _call(self, function: dict[str, Any]) -> str:
-        return self._style.call(function["name"], _json(function["arguments"]))
+        arguments = function["arguments"]  # text if it is no JSON object
+        return self._style.call(function["name"], arguments if isinstance(arguments, str) else _json(arguments))
 
 
 def _result(message: wire.ChatMessage) -> str:

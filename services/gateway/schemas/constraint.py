@@ -20,6 +20,8 @@ from services.gateway.schemas.sampling import SamplingFields
 from shared import wire
 from shared.config import ConstraintsConfig
 
+ANY_OBJECT = "$$ANY$$"  # SGLang's word, in the place of a schema
+
 # vLLM's names for the same.
 OTHER_NAMES = {
     "guided_choice": "choices",
@@ -74,13 +76,17 @@ def asked_by_fields(fields: ConstraintFields, caps: ConstraintsConfig, place: st
         "choices": _choices(fields.choices, caps),
         "structural_tag": _tags(fields.structural_tag, caps),
     }
+    constraints = {kind: _constraint(kind, source, fields) for kind, source in sources.items() if source is not None}
     return only(
         *(
-            Asked(kind, _constraint(kind, source, fields), {"constraint": f"{place}.{kind}" if place else kind})
-            for kind, source in sources.items()
-            if source is not None
+            Asked(field, constraint, {"constraint": f"{place}.{field}" if place else field})
+            for field, constraint in constraints.items()
         )
     )
+
+
+def any_object(fields: ConstraintFields) -> wire.Constraint:
+    return wire.Constraint("json_object", "", whitespace=fields.json_whitespace)
 
 
 def bounded_json(value: Any, param: str, caps: ConstraintsConfig) -> str:
@@ -106,6 +112,8 @@ def first_repeated(texts: Sequence[str]) -> int | None:
 
 def _constraint(kind: wire.ConstraintKind, source: str, fields: ConstraintFields) -> wire.Constraint:
     """What a kind does not depend on is left out, so that equal ones share what is compiled."""
+    if source == ANY_OBJECT and kind == "json_schema":
+        return any_object(fields)
     if kind in ("json_schema", "structural_tag"):
         return wire.Constraint(kind, source, fields.strict_schema, fields.json_whitespace)
     return wire.Constraint(kind, source)
@@ -125,7 +133,9 @@ def _text(text: str | None, param: str, max_bytes: int) -> str | None:
 
 
 def _schema(value: str | dict[str, Any] | None, caps: ConstraintsConfig) -> str | None:
-    return None if value is None else bounded_json(_object(value, "json_schema", caps), "json_schema", caps)
+    if value is None or value == ANY_OBJECT:
+        return value
+    return bounded_json(_object(value, "json_schema", caps), "json_schema", caps)
 
 
 def _tags(value: str | dict[str, Any] | None, caps: ConstraintsConfig) -> str | None:

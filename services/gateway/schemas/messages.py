@@ -1,6 +1,7 @@
 """The messages of a conversation, into the wire's form: as chat templates want them.
 
-A call's arguments are JSON text at the client's and an object in a template, as transformers has it.
+A call's arguments are JSON text at the client's and an object in a template, as transformers has it. What is no JSON
+object, as where an earlier reply was cut, stays text.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from services.gateway.schemas.decode import FieldRules, check_nesting, convert
 from shared import wire
 
 PART_SEPARATOR = "\n"  # between the text parts of one message
+ARGUMENTS_AT_ONCE = 4  # of the largest allowed, in all calls of one request; a megabyte is decoded in 0.2 s
 
 # What a client sends back from an earlier reply.
 MESSAGE_RULES = FieldRules(
@@ -54,7 +56,8 @@ def read_messages(raw: list[Any], limits: Limits) -> tuple[wire.ChatMessage, ...
     if not raw:
         raise InvalidRequest("at least one message", "messages")
     _refuse_endless(raw, limits)
-    return tuple(_message(message, index) for index, message in enumerate(raw))
+    arguments = _Arguments(limits.constraints.max_source_bytes)
+    return tuple(_message(message, index, arguments) for index, message in enumerate(raw))
 
 
 def _refuse_endless(raw: list[Any], limits: Limits) -> None:
@@ -70,14 +73,14 @@ def _count_parts(raw: Any) -> int:
     return max(1, sum(len(part) for part in parts if isinstance(part, list)))
 
 
-def _message(raw: Any, index: int) -> wire.ChatMessage:
+def _message(raw: Any, index: int, arguments: _Arguments) -> wire.ChatMessage:
     with within(f"messages.{index}"):
         fields = convert(raw, MessageFields, MESSAGE_RULES)
         _check_role(fields)
         if fields.content is None and not fields.tool_calls:
             raise InvalidRequest("this field is required", "content", "missing_required_parameter")
         role = "system" if fields.role == "developer" else fields.role  # the newer name; templates know the older one
-        return wire.ChatMessage(role, _content(fields.content or ""), _extra(fields))
+        return wire.ChatMessage(role, _content(fields.content or ""), _extra(fields, arguments))
 
 
 def _check_role(fields: MessageFields) -> None:
@@ -88,33 +91,50 @@ def _check_role(fields: MessageFields) -> None:
         raise InvalidRequest(problem, "tool_call_id")
 
 
-def _extra(fields: MessageFields) -> dict[str, Any]:
+def _extra(fields: MessageFields, arguments: _Arguments) -> dict[str, Any]:
     extra = {
         "name": fields.name,
-        "tool_calls": [_call(call, index) for index, call in enumerate(fields.tool_calls)],
+        "tool_calls": [_call(call, index, arguments) for index, call in enumerate(fields.tool_calls)],
         "tool_call_id": fields.tool_call_id,
     }
     return {key: value for key, value in extra.items() if value}
 
 
-def _call(raw: Any, index: int) -> dict[str, Any]:
+def _call(raw: Any, index: int, arguments: _Arguments) -> dict[str, Any]:
     with within(f"tool_calls.{index}"):
         fields = convert(raw, CallFields, CALL_RULES)
         with within("function"):
             function = convert(fields.function, FunctionCallFields, FUNCTION_RULES)
-            arguments = _arguments(function.arguments)
-    return {"id": fields.id, "type": "function", "function": {"name": function.name, "arguments": arguments}}
+            read = arguments.read(function.arguments)
+    return {"id": fields.id, "type": "function", "function": {"name": function.name, "arguments": read}}
 
 
-def _arguments(text: str) -> dict[str, Any]:
+class _Arguments:
+    """Reads those of one request, whose size is bounded: megabytes would hold up the loop."""
+
+    def __init__(self, max_bytes: int) -> None:
+        self._max_bytes = max_bytes
+        self._left_bytes = max_bytes * ARGUMENTS_AT_ONCE
+
+    def read(self, text: str) -> dict[str, Any] | str:
+        size = len(text.encode())
+        self._left_bytes -= size
+        if size > self._max_bytes:
+            raise InvalidRequest(f"at most {self._max_bytes} bytes, got {size}", "arguments")
+        if self._left_bytes < 0:
+            problem = f"at most {self._max_bytes * ARGUMENTS_AT_ONCE} bytes in all calls together"
+            raise InvalidRequest(problem, "arguments")
+        return _decoded(text)
+
+
+def _decoded(text: str) -> dict[str, Any] | str:
     """Some clients write nothing for no arguments."""
     try:
-        arguments = msgspec.json.decode(text) if text.strip() else {}
-    except (msgspec.MsgspecError, RecursionError):
-        arguments = None
-    if not isinstance(arguments, dict):
-        raise InvalidRequest("expected the JSON text of an object", "arguments")
-    check_nesting(arguments, "arguments")
+        arguments = msgspec.json.decode(text, type=dict[str, Any]) if text.strip() else {}
+        check_nesting(arguments, "arguments")
+        msgspec.msgpack.encode(arguments)  # so they are sent on; it takes no number of more than 64 bits
+    except (msgspec.MsgspecError, RecursionError, OverflowError, InvalidRequest):
+        return text
     return arguments
 
 

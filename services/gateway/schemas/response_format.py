@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
 from services.gateway.errors import InvalidRequest, within
-from services.gateway.schemas.constraint import NOT_ASKED, Asked, ConstraintFields, bounded_json
+from services.gateway.schemas.constraint import NOT_ASKED, Asked, ConstraintFields, any_object, bounded_json
 from services.gateway.schemas.decode import convert
 from shared import wire
 from shared.config import ConstraintsConfig
@@ -25,8 +25,19 @@ class SchemaFields(msgspec.Struct, frozen=True, kw_only=True):
     strict: bool | None = None  # by default what `strict_schema` says
 
 
+class _TextFormat(msgspec.Struct, frozen=True, kw_only=True):
+    type: Literal["text"]
+
+
+class _ObjectFormat(msgspec.Struct, frozen=True, kw_only=True):
+    """With a schema, as llama.cpp takes it, it is as json_schema."""
+
+    type: Literal["json_object"]
+    schema: dict[str, Any] | None = None
+
+
 class _SchemaFormat(msgspec.Struct, frozen=True, kw_only=True):
-    type: str
+    type: Literal["json_schema"]
     json_schema: dict[str, Any]
 
 
@@ -35,33 +46,43 @@ def asked_by_format(raw: dict[str, Any] | None, fields: ConstraintFields, caps: 
         return NOT_ASKED
     match raw.get("type"):
         case "json_schema":
-            return _schema(raw, fields, caps)
+            return _of_schema(raw, fields, caps)
         case "structural_tag":
             source = bounded_json(raw, FIELD, caps)
             return _asked(wire.Constraint("structural_tag", source, fields.strict_schema, fields.json_whitespace))
         case "json_object":
-            return _asked(_any_object(fields))
+            return _of_object(raw, fields, caps)
+        case None:
+            raise InvalidRequest("this field is required", f"{FIELD}.type", "missing_required_parameter")
         case "text":
+            with within(FIELD):
+                convert(raw, _TextFormat)
             return NOT_ASKED
         case _:
-            raise InvalidRequest(f"its type is one of {', '.join(TYPES)}", FIELD)
+            raise InvalidRequest(f"one of {', '.join(TYPES)}", f"{FIELD}.type")
 
 
-def _schema(raw: Any, fields: ConstraintFields, caps: ConstraintsConfig) -> Asked:
+def _of_object(raw: dict[str, Any], fields: ConstraintFields, caps: ConstraintsConfig) -> Asked:
+    with within(FIELD):
+        schema = convert(raw, _ObjectFormat).schema
+        source = None if schema is None else bounded_json(schema, "schema", caps)
+    if source is None:
+        return _asked(any_object(fields))
+    constraint = wire.Constraint("json_schema", source, fields.strict_schema, fields.json_whitespace)
+    return _asked(constraint, f"{FIELD}.schema")
+
+
+def _of_schema(raw: dict[str, Any], fields: ConstraintFields, caps: ConstraintsConfig) -> Asked:
     with within(FIELD):
         format_ = convert(raw, _SchemaFormat)
         with within("json_schema"):
             chosen = convert(format_.json_schema, SchemaFields)
             if chosen.schema is None:
-                return _asked(_any_object(fields))
+                return _asked(any_object(fields))
             source = bounded_json(chosen.schema, "schema", caps)
     strict = fields.strict_schema if chosen.strict is None else chosen.strict
     constraint = wire.Constraint("json_schema", source, strict, fields.json_whitespace)
     return _asked(constraint, f"{FIELD}.json_schema.schema")
-
-
-def _any_object(fields: ConstraintFields) -> wire.Constraint:
-    return wire.Constraint("json_object", "", whitespace=fields.json_whitespace)
 
 
 def _asked(constraint: wire.Constraint, name: str = FIELD) -> Asked:

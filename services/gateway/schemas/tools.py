@@ -2,6 +2,7 @@
 
 `none`: the model is not shown the functions, and nothing in its output is read as a call (SGLang's way; in vLLM it
 still sees them). `auto`: text or calls. `required` and a named function: calls alone, and of a named one a single call.
+`allowed_tools`: `auto` or `required` of some of the functions; the model is shown all of them.
 In each of these the arguments obey the function's schema: strictly if the function says so, else what cannot be
 enforced of the schema is left to the model.
 """
@@ -14,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import msgspec
+from msgspec import structs
 
 from services.gateway.errors import InvalidRequest, within
 from services.gateway.schemas.call import Names
@@ -52,6 +54,23 @@ class _NamedFunction(msgspec.Struct, frozen=True, kw_only=True):
     name: str
 
 
+class _Allowed(msgspec.Struct, frozen=True, kw_only=True):
+    type: Literal["allowed_tools"]
+    allowed_tools: dict[str, Any]
+
+
+class _AllowedTools(msgspec.Struct, frozen=True, kw_only=True):
+    mode: Literal["auto", "required"]
+    tools: list[Any]
+
+
+@dataclass(frozen=True)
+class _Choice:
+    mode: Literal["none", "auto", "required"]
+    allowed: Sequence[int]  # numbers of functions
+    is_one_call: bool = False
+
+
 @dataclass(frozen=True)
 class Tools:
     """What a request's tools come to, if the model may call any."""
@@ -64,21 +83,21 @@ class Tools:
 def read_tools(fields: ToolFields, caps: ConstraintsConfig, style: ToolFormat) -> Tools:
     """Raises InvalidRequest for tools that cannot be, and for a choice that they do not allow."""
     functions = _functions(fields.tools or [], caps)
-    choice, index = _choice(fields.tool_choice, functions)
-    if not functions or choice == "none":
+    choice = _choice(fields.tool_choice, functions)
+    if not functions or choice.mode == "none":
         return Tools()
-    allowed = range(len(functions)) if index is None else range(index, index + 1)
     form = {
         "type": "triggered_tags",
         "triggers": style.triggers,
-        "tags": [_tag(functions[number], style) for number in allowed],
-        "at_least_one": choice == "required",
-        "stop_after_first": index is not None or not fields.parallel_tool_calls,
+        "tags": [_tag(functions[number], style) for number in choice.allowed],
+        "at_least_one": choice.mode == "required",
+        "stop_after_first": choice.is_one_call or not fields.parallel_tool_calls,
         "separator": style.separator,
     }
     source = bounded_json({"type": "structural_tag", "format": form}, "tools", caps)
     constraint = wire.Constraint("structural_tag", source, whitespace=fields.json_whitespace)
-    return Tools(tuple(map(_shown, functions)), Asked("tools", constraint, _names(allowed)), style)
+    asked = Asked("tools", constraint, _names(choice.allowed))
+    return Tools(tuple(map(_shown, functions)), asked, structs.replace(style, has_free_text=choice.mode == "auto"))
 
 
 def _functions(raw: list[Any], caps: ConstraintsConfig) -> list[Function]:
@@ -105,32 +124,46 @@ def _function(raw: Any, index: int) -> Function:
             return function
 
 
-def _choice(
-    raw: str | dict[str, Any] | None, functions: list[Function]
-) -> tuple[Literal["none", "auto", "required"], int | None]:
-    """What is to be done, and the number of the one function that is named."""
+def _choice(raw: str | dict[str, Any] | None, functions: list[Function]) -> _Choice:
+    every = range(len(functions))
     if raw in (None, "auto"):
-        return "auto", None
+        return _Choice("auto", every)
     if raw == "none":
-        return "none", None
+        return _Choice("none", ())
     if isinstance(raw, str) and raw != "required":
-        raise InvalidRequest("expected none, auto, required or a function", "tool_choice")
-    named = None if isinstance(raw, str) else _named(raw)
+        raise InvalidRequest("expected none, auto, required, a function or allowed_tools", "tool_choice")
     if not functions:
         raise InvalidRequest("there are no tools to choose from", "tool_choice")
-    if named is None:
-        return "required", None
-    for index, function in enumerate(functions):
-        if function.name == named:
-            return "required", index
-    raise InvalidRequest(f"no tool is named {named[:64]!r}", "tool_choice.function.name")
-
-
-def _named(raw: Any) -> str:
+    if isinstance(raw, str):
+        return _Choice("required", every)
     with within("tool_choice"):
-        choice = convert(raw, _Typed)
-        with within("function"):
-            return convert(choice.function, _NamedFunction).name
+        if raw.get("type") == "allowed_tools":
+            return _of_allowed(raw, functions)
+        return _Choice("required", (_number(raw, functions),), is_one_call=True)
+
+
+def _of_allowed(raw: Any, functions: list[Function]) -> _Choice:
+    choice = convert(raw, _Allowed)
+    with within("allowed_tools"):
+        allowed = convert(choice.allowed_tools, _AllowedTools)
+        numbers = set()
+        for index, tool in enumerate(allowed.tools):
+            with within(f"tools.{index}"):
+                numbers.add(_number(tool, functions))
+        if not numbers:
+            raise InvalidRequest("no tool is allowed; that is none", "tools")
+    return _Choice(allowed.mode, sorted(numbers))
+
+
+def _number(raw: Any, functions: list[Function]) -> int:
+    """Of the function that is named."""
+    choice = convert(raw, _Typed)
+    with within("function"):
+        named = convert(choice.function, _NamedFunction).name
+        for index, function in enumerate(functions):
+            if function.name == named:
+                return index
+        raise InvalidRequest(f"no tool is named {named[:64]!r}", "name")
 
 
 def _tag(function: Function, style: ToolFormat) -> dict[str, Any]:

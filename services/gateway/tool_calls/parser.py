@@ -1,7 +1,8 @@
 """Finds calls of functions in the text that a model writes, piece by piece.
 
 How the text is cut into pieces changes nothing about what the events say together. Text that may become a call is held
-back, and is content if it does not. Does not know which functions there are, or whether arguments obey their schema.
+back, and is content if it does not, where there may be any. Does not know which functions there are, or whether
+arguments obey their schema.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ class CallParser:
 
     def __init__(self, style: ToolFormat, new_id: Callable[[], str] = new_call_id) -> None:
         self.complete_calls = 0
+        self._has_free_text = style.has_free_text
         self._syntax = CallSyntax(style)
         self._new_id = new_id
         self._stage: Literal["text", "arguments", "tail"] = "text"
@@ -41,6 +43,8 @@ class CallParser:
 
     def finish(self) -> list[Event]:
         """The output ends here, so what was held back is no call."""
+        if not self._has_free_text:  # it was a part of one
+            return []
         unread = self._take(len(self._unread))
         events: list[Event] = [] if self._stage == "tail" else list(self._say(unread))
         if self._spaces and not self._is_after_call:

@@ -73,6 +73,11 @@ def test_calls_are_the_assistants_text():
     assert llama.content == '{"name": "w", "parameters": {}}; {"name": "v", "parameters": {}}'
 
 
+def test_arguments_that_are_no_object_are_shown_as_they_came():
+    (message,) = rewrite(called(("w", '{"city": "Par')))
+    assert '"arguments": {"city": "Par}' in message.content
+
+
 def test_results_that_follow_each_other_are_one_turn_of_the_user():
     turns = rewrite(result("a"), result("b"), wire.ChatMessage("assistant", "A"), result("c"))
     assert [(turn.role, turn.content) for turn in turns] == [

@@ -94,7 +94,8 @@ def _between(separator: str | None, caps: ConstraintsConfig) -> tuple[str, str]:
 
 
 def _literal(text: str) -> str:
-    return json.dumps(text, ensure_ascii=False) if text else ""
+    """The engine takes no DEL in a string."""
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", r"\u007f") if text else ""
 
 
 def _choice(name: str, count: int) -> str:

@@ -55,6 +55,7 @@ def refusal(api, **fields):
         ({"json_schema": SCHEMA}, "json_schema", json.dumps(SCHEMA, separators=(",", ":"), ensure_ascii=False)),
         ({"json_schema": json.dumps(SCHEMA)}, "json_schema", msgspec.json.encode(SCHEMA).decode()),
         ({"json_schema": {}}, "json_schema", "{}"),
+        ({"json_schema": "$$ANY$$"}, "json_object", ""),
         ({"structural_tag": TAGS}, "structural_tag", TAGGED),
         ({"structural_tag": {"type": "structural_tag", **TAGS}}, "structural_tag", TAGGED),
         ({"structural_tag": json.dumps(TAGS, indent=2)}, "structural_tag", TAGGED),
@@ -62,22 +63,24 @@ def refusal(api, **fields):
 )
 def test_each_kind_through_each_api(api, fields, kind, source):
     call = api(**fields)
-    assert call.request.constraint == wire.Constraint(kind, source)
+    assert call.parts[0].request.constraint == wire.Constraint(kind, source)
     (name,) = fields
-    assert call.name_of("constraint.a.1") == f"sampling_params.{name}.a.1" if api is nested else f"{name}.a.1"
+    assert call.parts[0].name_of("constraint.a.1") == f"sampling_params.{name}.a.1" if api is nested else f"{name}.a.1"
 
 
 @pytest.mark.parametrize("api", APIS)
 def test_none_is_none(api):
     nothing = dict.fromkeys(["regex", "json_schema", "ebnf", "choices", "structural_tag"])
-    assert api(**nothing).request.constraint is None
-    assert api(**nothing).request == api(strict_schema=False, json_whitespace="flexible").request
+    assert api(**nothing).parts[0].request.constraint is None
+    assert api(**nothing).parts[0].request == api(strict_schema=False, json_whitespace="flexible").parts[0].request
 
 
 def test_modes_are_part_of_the_constraints_that_they_change():
     modes = {"strict_schema": False, "json_whitespace": "flexible"}
-    assert chat(json_schema={}, **modes).request.constraint == wire.Constraint("json_schema", "{}", False, "flexible")
-    assert chat(regex="a", **modes).request.constraint == wire.Constraint("regex", "a")
+    assert chat(json_schema={}, **modes).parts[0].request.constraint == wire.Constraint(
+        "json_schema", "{}", False, "flexible"
+    )
+    assert chat(regex="a", **modes).parts[0].request.constraint == wire.Constraint("regex", "a")
     assert refusal(chat, json_schema={}, json_whitespace=r"\s*").param == "json_whitespace"
     assert refusal(chat, json_schema={}, strict_schema="no").param == "strict_schema"
 
@@ -126,9 +129,9 @@ def test_a_lone_surrogate_is_no_json():
 @pytest.mark.parametrize("name", ["guided_regex", "guided_json", "guided_choice", "guided_grammar"])
 def test_vllms_names_are_refused_with_a_hint_at_ours(api, name):
     assert "; use " in refusal(api, **{name: "a"}).message
-    assert api(**{name: None}).request.constraint is None
+    assert api(**{name: None}).parts[0].request.constraint is None
 
 
 def test_what_cuts_an_output_short_may_stand_beside_a_constraint():
-    request = nested(regex="a+", stop=["aaa"], min_new_tokens=2, ignore_eos=True).request
+    request = nested(regex="a+", stop=["aaa"], min_new_tokens=2, ignore_eos=True).parts[0].request
     assert request.constraint is not None

@@ -14,7 +14,7 @@ DEEPER = '{"a":' * 3000 + "1" + "}" * 3000
 
 
 def read(*messages):
-    return read_chat(msgspec.json.encode({"messages": messages}), TERMS).request.messages
+    return read_chat(msgspec.json.encode({"messages": messages}), TERMS).parts[0].request.messages
 
 
 def refusal(messages):
@@ -76,10 +76,6 @@ def test_messages_become_the_wires():
         ([{"role": "assistant", "tool_calls": [{**CALL, "type": "custom"}]}], "messages.0.tool_calls.0.type"),
         ([{"role": "assistant", "tool_calls": [call(name=5)]}], "messages.0.tool_calls.0.function.name"),
         ([{"role": "assistant", "tool_calls": [call(arguments={})]}], "messages.0.tool_calls.0.function.arguments"),
-        ([{"role": "assistant", "tool_calls": [call(arguments="{")]}], "messages.0.tool_calls.0.function.arguments"),
-        ([{"role": "assistant", "tool_calls": [call(arguments="[]")]}], "messages.0.tool_calls.0.function.arguments"),
-        ([{"role": "assistant", "tool_calls": [call(arguments=DEEP)]}], "messages.0.tool_calls.0.function.arguments"),
-        ([{"role": "assistant", "tool_calls": [call(arguments=DEEPER)]}], "messages.0.tool_calls.0.function.arguments"),
         ([{"role": "assistant", "content": "", "function_call": {"name": "f"}}], "messages.0.function_call"),
     ],
 )
@@ -133,6 +129,28 @@ def test_arguments_keep_their_order_and_may_be_left_empty():
     assert second["function"]["arguments"] == {"a": 1}
     (message,) = read({"role": "assistant", "tool_calls": [call(arguments='{"z": 1, "a": 2}')]})
     assert list(message.extra["tool_calls"][0]["function"]["arguments"]) == ["z", "a"]
+
+
+@pytest.mark.parametrize("text", ['{"city": "Par', "[]", "3", "no JSON", f'{{"a": {10**30}}}', DEEP, DEEPER])
+def test_arguments_that_are_no_object_stay_text(text):
+    (message,) = read({"role": "assistant", "tool_calls": [call(arguments=text)]})
+    assert message.extra["tool_calls"][0]["function"]["arguments"] == text
+
+
+LARGEST = TERMS.limits.constraints.max_source_bytes
+
+
+@pytest.mark.parametrize(
+    ("sizes", "refused"), [([LARGEST + 1], 0), ([0, LARGEST + 1], 1), ([LARGEST] * 5, 4), ([LARGEST] * 4, None)]
+)
+def test_arguments_are_bounded_each_and_together(sizes, refused):
+    messages = [
+        {"role": "assistant", "tool_calls": [call(arguments="é" * (size // 2) + " " * (size % 2))]} for size in sizes
+    ]
+    if refused is None:
+        assert len(read(*messages)) == len(sizes)
+    else:
+        assert refusal(messages).param == f"messages.{refused}.tool_calls.0.function.arguments"
 
 
 def test_what_clients_add_to_a_call_when_they_send_it_back():

@@ -40,6 +40,7 @@ def refusal(response_format, **fields):
         (None, None),
         ({"type": "text"}, None),
         ({"type": "json_object"}, wire.Constraint("json_object", "")),
+        ({"type": "json_object", "schema": SCHEMA}, wire.Constraint("json_schema", SOURCE)),
         (of_schema(name="b"), wire.Constraint("json_object", "")),
         (of_schema(name="b", schema=SCHEMA, strict=True, description="d"), wire.Constraint("json_schema", SOURCE)),
         (of_schema(name="b", schema=SCHEMA), wire.Constraint("json_schema", SOURCE)),
@@ -52,21 +53,26 @@ def refusal(response_format, **fields):
     ],
 )
 def test_formats_become_constraints(api, response_format, constraint):
-    assert api(response_format).request.constraint == constraint
+    assert api(response_format).parts[0].request.constraint == constraint
 
 
 def test_modes_of_our_own_stand_beside_it():
-    asked = chat(of_schema(schema={}), strict_schema=False, json_whitespace="flexible").request.constraint
+    asked = chat(of_schema(schema={}), strict_schema=False, json_whitespace="flexible").parts[0].request.constraint
     assert asked == wire.Constraint("json_schema", "{}", strict=False, whitespace="flexible")
-    assert chat({"type": "json_object"}, json_whitespace="flexible").request.constraint.whitespace == "flexible"
+    assert (
+        chat({"type": "json_object"}, json_whitespace="flexible").parts[0].request.constraint.whitespace == "flexible"
+    )
 
 
 @pytest.mark.parametrize(
     ("response_format", "param"),
     [
-        ({"type": "sound"}, "response_format"),
-        ({"type": ["text"]}, "response_format"),
-        ({}, "response_format"),
+        ({"type": "sound"}, "response_format.type"),
+        ({"type": ["text"]}, "response_format.type"),
+        ({}, "response_format.type"),
+        ({"type": "text", "schema": SCHEMA}, "response_format.schema"),
+        ({"type": "json_object", "json_schema": {}}, "response_format.json_schema"),
+        ({"type": "json_object", "schema": "{}"}, "response_format.schema"),
         ("json_object", "response_format"),
         ({"type": "json_schema"}, "response_format.json_schema"),
         ({"type": "json_schema", "json_schema": SCHEMA}, "response_format.json_schema.type"),
@@ -83,11 +89,13 @@ def test_refusals_name_the_place(response_format, param):
 
 def test_a_field_of_our_own_beside_it_is_one_too_many():
     assert refusal({"type": "json_object"}, regex="a").param == "regex"
-    assert chat({"type": "text"}, regex="a").request.constraint == wire.Constraint("regex", "a")
+    assert chat({"type": "text"}, regex="a").parts[0].request.constraint == wire.Constraint("regex", "a")
 
 
 def test_places_in_it_by_the_clients_words():
-    assert chat({"type": "json_object"}).name_of("constraint") == "response_format"
+    assert chat({"type": "json_object"}).parts[0].name_of("constraint") == "response_format"
+    object_ = chat({"type": "json_object", "schema": SCHEMA})
+    assert object_.parts[0].name_of("constraint.properties") == "response_format.schema.properties"
     tags = chat({"type": "structural_tag", "structures": []})
-    assert tags.name_of("constraint.structures.0.begin") == "response_format.structures.0.begin"
-    assert chat(of_schema(schema={})).name_of("constraint.a") == "response_format.json_schema.schema.a"
+    assert tags.parts[0].name_of("constraint.structures.0.begin") == "response_format.structures.0.begin"
+    assert chat(of_schema(schema={})).parts[0].name_of("constraint.a") == "response_format.json_schema.schema.a"

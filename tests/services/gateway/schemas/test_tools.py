@@ -4,6 +4,7 @@ import json
 
 import msgspec
 import pytest
+from msgspec import structs
 
 from services.gateway.errors import ApiError
 from services.gateway.schemas.call import Terms
@@ -35,8 +36,13 @@ def refusal(*tools, **fields):
     return caught.value.error
 
 
+def allowed(mode, *names):
+    tools = [{"type": "function", "function": {"name": name}} for name in names]
+    return {"type": "allowed_tools", "allowed_tools": {"mode": mode, "tools": tools}}
+
+
 def source(*tools, **fields):
-    constraint = read(*tools, **fields).request.constraint
+    constraint = read(*tools, **fields).parts[0].request.constraint
     assert constraint.kind == "structural_tag"
     return json.loads(constraint.source)
 
@@ -70,7 +76,7 @@ def test_a_call_is_a_tag_around_arguments_that_obey_the_schema():
 
 
 def test_the_models_own_format_is_used():
-    asked = form(WEATHER, terms=Terms(LIMITS, LLAMA3, "", 1))
+    asked = form(WEATHER, terms=Terms(LIMITS, LLAMA3, "", lambda: 1))
     assert asked["tags"][0]["begin"] == '{"name": "get_weather", "parameters": '
     assert (asked["triggers"], asked["separator"]) == (['{"name": '], "; ")
 
@@ -94,13 +100,23 @@ def test_how_many_calls_each_choice_allows(fields, at_least_one, stop_after_firs
 def test_a_named_function_is_the_only_one_to_call_and_all_are_shown():
     call = read(WEATHER, tool(), tool_choice=NAMED)
     assert form(WEATHER, tool(), tool_choice=NAMED)["tags"] == [tag("f", NOTHING)]
-    assert call.request.tools == (WEATHER, tool())
-    assert call.name_of("constraint.format.tags.0.content.json_schema.a") == "tools.1.function.parameters.a"
+    assert call.parts[0].request.tools == (WEATHER, tool())
+    assert call.parts[0].name_of("constraint.format.tags.0.content.json_schema.a") == "tools.1.function.parameters.a"
+
+
+@pytest.mark.parametrize("mode", ["auto", "required"])
+def test_some_of_the_functions_may_be_allowed_and_all_are_shown(mode):
+    call = read(WEATHER, tool("f"), tool("g"), tool_choice=allowed(mode, "g", "get_weather", "g"))
+    asked = form(WEATHER, tool("f"), tool("g"), tool_choice=allowed(mode, "g", "get_weather", "g"))
+    assert asked["tags"] == [tag("get_weather", CITY), tag("g", NOTHING)]
+    assert (asked["at_least_one"], asked["stop_after_first"]) == (mode == "required", False)
+    assert call.parts[0].request.tools == (WEATHER, tool("f"), tool("g"))
+    assert call.parts[0].name_of("constraint.format.tags.1.content.json_schema.a") == "tools.2.function.parameters.a"
 
 
 def test_none_is_a_request_without_tools():
     call = read(WEATHER, tool_choice="none")
-    assert call.request == read(tools=None).request
+    assert call.parts[0].request == read(tools=None).parts[0].request
     assert "tools" in call.reply.keywords
     assert call.reply.keywords["tools"] is None
 
@@ -109,11 +125,16 @@ def test_none_is_a_request_without_tools():
     "choice", [None, "auto", "required", {"type": "function", "function": {"name": "get_weather"}}]
 )
 def test_calls_are_looked_for_in_what_may_hold_some(choice):
-    assert read(WEATHER, tool_choice=choice).reply.keywords["tools"] is HERMES
+    found = read(WEATHER, tool_choice=choice).reply.keywords["tools"]
+    assert found == structs.replace(HERMES, has_free_text=choice in (None, "auto"))
 
 
 def test_without_tools_there_is_nothing_to_choose():
-    assert read(tool_choice="auto").request == read(tool_choice="none").request == read().request
+    assert (
+        read(tool_choice="auto").parts[0].request
+        == read(tool_choice="none").parts[0].request
+        == read().parts[0].request
+    )
     assert refusal(tool_choice="required").param == "tool_choice"
     assert refusal(tool_choice=NAMED).param == "tool_choice"
 
@@ -124,7 +145,7 @@ def test_each_function_is_as_strict_as_it_says():
 
 
 def test_the_whitespace_of_arguments():
-    assert read(tool(), json_whitespace="flexible").request.constraint.whitespace == "flexible"
+    assert read(tool(), json_whitespace="flexible").parts[0].request.constraint.whitespace == "flexible"
 
 
 @pytest.mark.parametrize("parameters", [None, {}])
@@ -141,8 +162,8 @@ def test_arguments_are_an_object_even_if_the_schema_does_not_say_so():
 def test_places_in_a_schema_by_the_clients_words():
     call = read(tool(), WEATHER)
     path = "constraint.format.tags.1.content.json_schema.properties.a.type"
-    assert call.name_of(path) == "tools.1.function.parameters.properties.a.type"
-    assert call.name_of("constraint") == "tools"
+    assert call.parts[0].name_of(path) == "tools.1.function.parameters.properties.a.type"
+    assert call.parts[0].name_of("constraint") == "tools"
 
 
 def nested(levels):
@@ -187,7 +208,12 @@ def test_bad_tools_are_refused_by_place(tools, param):
         ("any", "tool_choice"),
         (5, "tool_choice"),
         ({}, "tool_choice.type"),
-        ({"type": "allowed_tools", "function": {"name": "f"}}, "tool_choice.type"),
+        ({"type": "tool", "function": {"name": "f"}}, "tool_choice.type"),
+        ({"type": "allowed_tools", "function": {"name": "f"}}, "tool_choice.function"),
+        ({"type": "allowed_tools"}, "tool_choice.allowed_tools"),
+        (allowed("none", "f"), "tool_choice.allowed_tools.mode"),
+        (allowed("auto"), "tool_choice.allowed_tools.tools"),
+        (allowed("auto", "f", "g"), "tool_choice.allowed_tools.tools.1.function.name"),
         ({"type": "function", "name": "f"}, "tool_choice.name"),
         ({"type": "function", "function": {}}, "tool_choice.function.name"),
         ({"type": "function", "function": {"name": "g"}}, "tool_choice.function.name"),

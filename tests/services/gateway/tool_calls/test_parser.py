@@ -7,6 +7,7 @@ import re
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
 from services.gateway.tool_calls.events import Arguments, CallEnded, CallStarted, Content
 from services.gateway.tool_calls.parser import CallParser, new_call_id
@@ -59,6 +60,16 @@ def test_text_behind_and_between_calls_keeps_its_spaces(style):
     text = f"{style.call('f', '{}')}\n then \n{style.call('g', '{}')} done \n"
     content, calls, ended = read(style, text)
     assert (content, len(calls), ended) == ("\n then done \n", 2, [0, 1])
+
+
+def test_where_there_is_no_free_text_the_head_of_a_cut_call_is_none(style):
+    calls_only = structs.replace(style, has_free_text=False)
+    begin, _ = style.tag("f")
+    first = style.call("f", WEATHER) + style.separator
+    for end in range(len(begin) + 1):
+        assert read(calls_only, begin[:end]) == ("", [], [])
+        assert read(calls_only, first + begin[:end]) == ("", [("f", "call-0", WEATHER)], [0])
+    assert read(calls_only, begin + '{"a')[:2] == ("", [("f", "call-0", '{"a')])
 
 
 def test_what_is_inside_strings_is_arguments(style):

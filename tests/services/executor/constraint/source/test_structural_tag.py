@@ -14,6 +14,7 @@ from llguidance import LLMatcher
 from services.executor.constraint.source.refused import Refused
 from services.executor.constraint.source.structural_tag import grammar
 from shared.config import ConstraintsConfig
+from tests.services.executor.constraint.source import engine_bytes
 from tests.services.executor.constraint.source.engine_walks import bundled_tokenizer, matcher, takes, walk
 
 CAPS = ConstraintsConfig()
@@ -163,6 +164,13 @@ def test_refusals_say_where(source: Any, path: tuple[str | int, ...]) -> None:
 def test_what_is_no_structural_tag_is_refused(source: str) -> None:
     with pytest.raises(Refused):
         grammar(source, strict=True, whitespace="fixed", caps=CAPS)
+
+
+def test_a_tag_may_have_any_character_around_it() -> None:
+    around = "".join(map(chr, [*range(128), 0x85, 0x2028, 0x1F600]))
+    form = {"type": "tag", "begin": around, "content": {"type": "json_schema", "json_schema": {"const": 1}}}
+    source = json.dumps(of_format(**form, end=around))
+    assert engine_bytes.takes(grammar(source, strict=True, whitespace="fixed", caps=CAPS), f"{around}1{around}")
 
 
 def test_one_tag_can_be_relaxed() -> None:

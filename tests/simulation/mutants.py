@@ -130,7 +130,7 @@ def a_constraint_is_asked_for_only_once(patch):
 
 def a_refused_constraint_is_asked_for_again(patch):
     def compiled(self, executor, answer):
-        for request in executor.parking.requests(answer.key):
+        for request in executor.parking.requests(answer.key, answer.tenant):
             executor.dequeue(request)
             executor.enqueue(request) if answer.error else self._route(request)
 

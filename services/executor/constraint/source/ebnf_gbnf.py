@@ -1,14 +1,14 @@
 """GBNF, the grammars of llama.cpp, rewritten as Lark. The rule `root` is the output.
 
-A rule that never comes back to itself is a regular expression, and becomes a terminal. So a grammar without recursion
-means exactly what it says. In one with recursion each such rule, and each repeat or group of its own, takes as much
-text as it can: where `name ::= [a-z]+` is followed by "ing", the "ing" is never reached.
+A grammar that never comes back to one of its rules is a regular expression, and becomes terminals. In one with
+recursion each terminal is a single character: the engine's terminals take as much text as they can, and a longer one
+could take what must follow it. So both mean exactly what they say.
 """
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 
 from services.executor.constraint.source import ebnf_gbnf_reader
 from services.executor.constraint.source.ebnf_gbnf_reader import Choice, Node, Pattern, Reference, Repeat
@@ -31,56 +31,36 @@ def to_lark(source: str, caps: ConstraintsConfig) -> str:
     return _Writer(rules).grammar()
 
 
-@dataclass
 class _Writer:
-    """Names are made up anew: `r` and a number for a rule, `T` for a terminal."""
+    """Names are made up anew: a number, behind `T` for a terminal and `r` for a rule."""
 
-    rules: dict[str, Node]
-    lines: list[str] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
-        self._regular = _regular_rules(self.rules)
-        numbers = {name: number for number, name in enumerate(self.rules)}
-        self._names = {name: f"{'T' if name in self._regular else 'r'}{numbers[name]}" for name in self.rules}
+    def __init__(self, rules: dict[str, Node]) -> None:
+        regular = _regular_rules(rules)
+        self._is_regular = "root" in regular
+        self._rules = {name: body for name, body in rules.items() if name in regular or not self._is_regular}
+        letter = "T" if self._is_regular else "r"
+        self._names = {name: f"{letter}{number}" for number, name in enumerate(self._rules)}
 
     def grammar(self) -> str:
-        self.lines.append(f"start: {self._names['root']}")
-        for name, body in self.rules.items():
-            written = self._terminal(body) if name in self._regular else self._rule(body)
-            self.lines.append(f"{self._names[name]}: {written}")
-        return "\n".join(self.lines)
+        rules = [f"{self._names[name]}: {self._written(body)}" for name, body in self._rules.items()]
+        return "\n".join([f"start: {self._names['root']}", *rules])
 
-    def _terminal(self, node: Node) -> str:
+    def _written(self, node: Node) -> str:
         match node:
-            case Pattern(text):
-                return f"/{text}/" if text else '""'
+            case Pattern(characters):
+                return self._pattern(characters)
             case Reference(name):
                 return self._names[name]
             case Repeat(item, how):
-                return '""' if how in ("{0}", "{0,0}") else f"({self._terminal(item)}){how}"
+                return '""' if how in ("{0}", "{0,0}") else f"({self._written(item)}){how}"
             case Choice(sequences):
-                return _joined([[self._terminal(item) for item in sequence] for sequence in sequences])
+                written = [" ".join(map(self._written, sequence)) or '""' for sequence in sequences]
+                return written[0] if len(written) == 1 else f"({' | '.join(written)})"
 
-    def _rule(self, node: Node) -> str:
-        match node:
-            case Repeat() | Choice() if self._is_regular(node):
-                name = f"X{len(self.lines)}"
-                self.lines.append(f"{name}: {self._terminal(node)}")
-                return name
-            case Repeat(item, how):
-                return '""' if how in ("{0}", "{0,0}") else f"({self._rule(item)}){how}"
-            case Choice(sequences):
-                return _joined([[self._rule(item) for item in sequence] for sequence in sequences])
-            case _:
-                return self._terminal(node)
-
-    def _is_regular(self, node: Node) -> bool:
-        return all(name in self._regular for name in _references(node))
-
-
-def _joined(sequences: list[list[str]]) -> str:
-    written = [" ".join(items) if items else '""' for items in sequences]
-    return written[0] if len(written) == 1 else f"({' | '.join(written)})"
+    def _pattern(self, characters: Sequence[str]) -> str:
+        if not characters:
+            return '""'
+        return f"/{''.join(characters)}/" if self._is_regular else " ".join(f"/{one}/" for one in characters)
 
 
 def _references(node: Node) -> list[str]:

@@ -38,7 +38,9 @@ class Word:
 
 @dataclass(frozen=True, slots=True)
 class Pattern:
-    text: str  # for the engine; what is in a literal or a set
+    """A literal or a set."""
+
+    characters: tuple[str, ...]  # each as a pattern for the engine
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,11 +148,11 @@ class _Reader:
         self._at += 1
         match word.kind, word.text:
             case "literal", text:
-                return Pattern("".join(regex_sets.character(one) for one in _points(text[1:-1], word.line)))
+                return Pattern(tuple(regex_sets.character(one) for one in _points(text[1:-1], word.line)))
             case "set", text:
-                return Pattern(regex_sets.written(_set(text[1:-1], word.line)))
+                return Pattern((regex_sets.written(_set(text[1:-1], word.line)),))
             case "sign", ".":
-                return Pattern(regex_sets.written(regex_sets.ALL))
+                return Pattern((regex_sets.written(regex_sets.ALL),))
             case "name", name:
                 self._referred.setdefault(name, word.line)
                 return Reference(name)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from functools import cache
 
 import numpy as np
@@ -43,17 +44,17 @@ def allowed(started: LLMatcher) -> np.ndarray:
     return np.flatnonzero(bits)
 
 
-def walk(grammar: LLMatcher, seed: int, most: int = 400) -> str | None:
-    """The text of tokens drawn among those allowed; None if it has not come to an end."""
+def walk(grammar: LLMatcher, seed: int, most: int = 400, closers: Sequence[str] = CLOSERS) -> str | None:
+    """The text of tokens drawn among those allowed, often a closer; None if it has not come to an end."""
     draw, tokenizer, started = random.Random(seed), bundled_tokenizer(), grammar.deep_copy()
-    ends, closers = set(tokenizer.eos_tokens), {tokenizer.tokenize_str(text)[0] for text in CLOSERS}
+    ends, closer_ids = set(tokenizer.eos_tokens), {tokenizer.tokenize_str(text)[0] for text in closers}
     tokens: list[int] = []
     while len(tokens) < most:
         choices = allowed(started)
         ending = ends.intersection(choices.tolist())
         if ending and (len(ending) == len(choices) or len(tokens) > PATIENCE or draw.random() < 0.3):
             return tokenizer.decode_bytes(tokens).decode()
-        closing = sorted(closers.intersection(choices.tolist()))
+        closing = sorted(closer_ids.intersection(choices.tolist()))
         token = draw.choice(closing if closing and draw.random() < 0.2 + (len(tokens) > PATIENCE) else choices.tolist())
         if token in ends:
             continue

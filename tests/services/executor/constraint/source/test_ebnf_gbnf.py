@@ -1,4 +1,4 @@
-"""GBNF: without recursion it is a regular expression, so `re` is the oracle; with it, texts that JSON knows."""
+"""GBNF: without recursion it is a regular expression, so `re` is the oracle; with it, what a matcher of GBNF takes."""
 
 from __future__ import annotations
 
@@ -13,29 +13,11 @@ from llguidance import LLMatcher
 from services.executor.constraint.source import ebnf
 from services.executor.constraint.source.refused import Refused
 from shared.config import ConstraintsConfig
+from tests.services.executor.constraint.source import engine_walks, gbnf_matcher
 from tests.services.executor.constraint.source.engine_bytes import byte_tokenizer, takes
+from tests.services.executor.constraint.source.gbnf_samples import JSON, SAMPLES
 
 CAPS = ConstraintsConfig()
-JSON = r"""
-# from llama.cpp
-root   ::= object
-value  ::= object | array | string | number | ("true" | "false" | "null") ws
-
-object ::=
-  "{" ws (
-            string ":" ws value
-    ("," ws string ":" ws value)*
-  )? "}" ws
-
-array  ::= "[" ws ( value ("," ws value)* )? "]" ws
-string ::=
-  "\"" (
-    [^"\\\x7F\x00-\x1F] |
-    "\\" (["\\bfnrt] | "u" [0-9a-fA-F]{4}) # escapes
-  )* "\"" ws
-number ::= ("-"? ([0-9] | [1-9] [0-9]{0,15})) ("." [0-9]+)? ([eE] [-+]? [0-9] [1-9]{0,15})? ws
-ws ::= | " " | "\n" [ \t]{0,20}
-"""
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers(-999, 999) | st.text(st.sampled_from('ab"\\\n/é龥😀'), max_size=4),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["a", "b/", "é"]), inner, max_size=3),
@@ -62,6 +44,7 @@ def test_json_is_taken_and_nothing_else(value: dict[str, object], ascii_only: bo
     assert not takes(lark, text[: min(cut, len(text) - 1)])
 
 
+CLOSERS = (*engine_walks.CLOSERS, "\n", "=", ";", ")")
 LETTERS = "ab-]^/\\\"'[ é😀"
 LITERALS = st.text(st.sampled_from(LETTERS), max_size=2)
 PAIRS = st.one_of(
@@ -102,6 +85,47 @@ def test_without_recursion_it_is_a_regular_expression(both: tuple[str, str], tex
     # The engine cannot compile some alternatives of overlapping sets: it panics, and the grammar is refused.
     assume(not LLMatcher(byte_tokenizer(), lark, log_level=0).get_error().startswith("panic:"))
     assert takes(lark, text) == (re.fullmatch(both[1], text) is not None)
+
+
+# A grammar that comes back to itself, and what it says is ambiguous in many ways.
+RECURSIVE = 'root ::= {0} | [a-é] root {1} | root-2\nroot-2 ::= ({1} root)? {0}\nsub-rule ::= "a" "b"? | "é"'
+
+
+@given(BOTH, BOTH, st.lists(st.sampled_from(LETTERS + "A\n"), max_size=6).map("".join))
+@settings(deadline=None, max_examples=300)
+def test_with_recursion_it_is_what_it_says(one: tuple[str, str], other: tuple[str, str], text: str) -> None:
+    assume(re.match(other[1], "") is None)  # else a rule begins with itself
+    source = RECURSIVE.format(one[0], other[0])
+    assert takes(grammar(source), text) == gbnf_matcher.takes(source, text)
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_all_of_llama_cpps_samples_can_be_walked_to_their_end(name: str) -> None:
+    compiled = engine_walks.matcher(grammar(SAMPLES[name]))
+    walks = [engine_walks.walk(compiled, seed, 80, CLOSERS) for seed in range(15)]
+    texts = [text for text in walks if text is not None]
+    assert texts
+    assert [text for text in texts if not gbnf_matcher.takes(SAMPLES[name], text)] == []
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("arithmetic", "a=1\n"),
+        ("arithmetic", "(a1 +2)*b \n= \n3\n\nx=y\n"),
+        ("c", "int main(int a){return a+1;if(a<=b){x =  f(1, -y);}/* **x */// no\n}"),
+        ("chess", "1. e4 e5\n2. Nf3 Nc6\n3. O-O exd8=Q#\n"),
+        ("english", "It's (a) test!\nYes"),
+        ("japanese", "ここ カ、漢字"),
+        ("json_arr", '[\n{"a": [1.5e3, "\\u00e9\\n", {}]},\ntrue]'),
+        ("list", "- one\n- t w o\n"),
+    ],
+)
+def test_what_llama_cpps_samples_take(name: str, text: str) -> None:
+    lark = grammar(SAMPLES[name])
+    for end in range(1, len(text) + 1):
+        assert takes(lark, text[:end]) == gbnf_matcher.takes(SAMPLES[name], text[:end]), text[:end]
+    assert takes(lark, text)
 
 
 def test_recursion() -> None:

@@ -20,6 +20,7 @@ from shared import wire
 from shared.invariant import BrokenInvariant
 
 MAX_REFUSALS = 1024
+IDLE_PARTS = 8  # such a part of the budget is for what is not in use, however much is: those who wait need it next
 
 
 @dataclass(slots=True)
@@ -35,7 +36,8 @@ class _Entry:
 
 class GrammarCache:
     """Args:
-    budget_bytes: what is in use is kept beyond it, and so is what was put last until it has been in use.
+    budget_bytes: what is in use is kept beyond it, and so is what was put last until it has been in use. An eighth of
+        it is for what is not in use in any case.
     """
 
     def __init__(self, budget_bytes: int, *, clock: Callable[[], float] = time.monotonic) -> None:
@@ -112,13 +114,20 @@ class GrammarCache:
     def _evict(self) -> None:
         if self._size_bytes <= self._budget_bytes:
             return
-        for entry in [entry for entry in self._entries.values() if self._is_idle(entry)]:
+        excess = self._excess_bytes()
+        for entry in list(filter(self._is_idle, self._entries.values())):
+            if excess <= 0:
+                return
             del self._entries[entry.grammar.key]
             self._size_bytes -= entry.size_bytes
+            excess -= entry.size_bytes
             if entry.was_used:
                 self._retired.append(entry.grammar)
-            if self._size_bytes <= self._budget_bytes:
-                return
+
+    def _excess_bytes(self) -> int:
+        """What is to be evicted."""
+        idle_bytes = sum(entry.size_bytes for entry in self._entries.values() if self._is_idle(entry))
+        return min(self._size_bytes - self._budget_bytes, idle_bytes - self._budget_bytes // IDLE_PARTS)
 
     def _is_idle(self, entry: _Entry) -> bool:
         return entry.users == 0 and entry.grammar.key != self._awaited
@@ -156,7 +165,7 @@ class GrammarCache:
                 raise BrokenInvariant("a grammar was released more often than taken")
             if any(entry.users and not entry.was_used for entry in self._entries.values()):
                 raise BrokenInvariant("a grammar is in use, and its lexer is not counted")
-            if sizes > self._budget_bytes and any(map(self._is_idle, self._entries.values())):
+            if self._excess_bytes() > 0:
                 raise BrokenInvariant("over the budget, and there is something to evict")
             if len(self._refusals) > MAX_REFUSALS:
                 raise BrokenInvariant("too many refusals are remembered")

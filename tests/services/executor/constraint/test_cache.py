@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 from llguidance import LLTokenizer
 
-from services.executor.constraint.cache import MAX_REFUSALS, GrammarCache
+from services.executor.constraint.cache import IDLE_PARTS, MAX_REFUSALS, GrammarCache
 from services.executor.constraint.engine import LEXER_BYTES, Grammar, load_tokenizer
 from shared import wire
 from tests.support.small_tokenizers import byte_level, small_card, write_folder
@@ -86,6 +86,18 @@ def test_what_is_in_use_stays_until_it_is_released(tokenizer: LLTokenizer) -> No
         cache.release(used)
     assert cache.get("used") is None
     cache.check_integrity()
+
+
+def test_however_much_is_in_use_those_who_wait_find_what_was_compiled_for_them(tokenizer: LLTokenizer) -> None:
+    cache = GrammarCache(IDLE_PARTS * BUDGET)
+    for key in "ABCDEF":
+        cache.put(make(key, tokenizer))
+        assert cache.acquire(key) is not None
+    assert cache.size_bytes > IDLE_PARTS * BUDGET
+    for key in "abcdefgh":
+        cache.put(make(key, tokenizer))
+        cache.check_integrity()
+    assert [key for key in "abcdefgh" if cache.get(key) is not None] == list("defgh")
 
 
 def test_one_that_is_larger_than_the_budget_is_there_for_whoever_waits_for_it(tokenizer: LLTokenizer) -> None:
@@ -204,15 +216,17 @@ class Model(RuleBasedStateMachine):
 
     def evict(self) -> None:
         for grammar in list(self.order):
-            if self.size() <= LIMIT:
+            idle = [one for one in self.order if not self.users.get(one.key) and one.key != self.awaited]
+            if self.size() <= LIMIT or self.size(idle) <= LIMIT // IDLE_PARTS:
                 return
             if not self.users.get(grammar.key) and grammar.key != self.awaited:
                 self.order.remove(grammar)
                 if grammar.key in self.used:
                     self.retired.append(grammar)
 
-    def size(self) -> int:
-        return sum(grammar.size_bytes + LEXER_BYTES * (grammar.key in self.used) for grammar in self.order)
+    def size(self, grammars: list[Sized] | None = None) -> int:
+        counted = self.order if grammars is None else grammars
+        return sum(grammar.size_bytes + LEXER_BYTES * (grammar.key in self.used) for grammar in counted)
 
     @invariant()
     def holds(self) -> None:

@@ -139,9 +139,8 @@ class Sandbox:
             case signal.SIGKILL:
                 return None
             case signal.SIGPROF:
-                return TooComplex(
-                    f"the constraint is too complex: compiling it takes over {self._caps.compile_cpu_s:g} s"
-                )
+                limit = f"trying it takes over {self._caps.compile_cpu_s:g} s of CPU time"
+                return TooComplex(f"the constraint is too complex: {limit}, as where an output cannot come to its end")
             case signal.SIGABRT:
                 return out_of_memory(self._caps)
             case _:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import resource
 import signal
 import sys
@@ -47,6 +48,8 @@ from shared.config import ModelConfig
 from shared.model_card import load_card
 
 NICE = 5  # steps go before
+PLACE = re.compile(r"^(?:at )?([0-9]+)\(([0-9]+)\): ")  # in the engine's words
+EXCERPT = re.compile(r" \(at \".*\)$", re.DOTALL)
 STATM = Path("/proc/self/statm")
 
 
@@ -91,9 +94,11 @@ def _try(text: str, tokenizer: LLTokenizer) -> None:
 
 
 def _failed(reason: str) -> Answer:
-    """What the engine says: of its limits, or of a text that is no grammar."""
-    is_limit = any(word in reason for word in ("too ", "limit", "fuel"))
-    return TooComplex(f"the constraint is too complex: {reason}") if is_limit else Wrong(reason)
+    """What the engine says: of its limits, which mean nothing to a client, or of a text that is no grammar."""
+    if any(word in reason for word in ("too ", "limit", "fuel")):
+        return TooComplex("the constraint is too complex for the server's limits")
+    text = EXCERPT.sub("", reason)
+    return Wrong(PLACE.sub(r"line \1, column \2: ", text))
 
 
 @contextlib.contextmanager

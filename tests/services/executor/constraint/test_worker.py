@@ -113,11 +113,33 @@ MANY = wire.Constraint("choices", json.dumps([f"choice {number} of many" for num
 
 
 @pytest.mark.parametrize(
-    ("caps", "constraint", "reason"), [(BRIEF, SLOW, "takes over 0.1 s"), (NARROW, MANY, "takes over 8 MiB")]
+    ("caps", "constraint", "reason"),
+    [
+        (BRIEF, SLOW, "trying it takes over 0.1 s of CPU time, as where an output cannot come to its end"),
+        (NARROW, MANY, "compiling it takes over 8 MiB"),
+    ],
 )
 async def test_cpu_time_and_memory_are_limited(sandbox: Sandbox, constraint: wire.Constraint, reason: str) -> None:
-    assert await sandbox.run(constraint) == TooComplex(f"the constraint is too complex: compiling it {reason}")
+    assert await sandbox.run(constraint) == TooComplex(f"the constraint is too complex: {reason}")
     assert isinstance(await sandbox.run(FINE), Done)
+
+
+@pytest.mark.parametrize(
+    ("grammar", "answer"),
+    [
+        (
+            "start: /a{5/",
+            Wrong(
+                'line 1, column 8: invalid regex "a{5" (in regex): regex parse error: '
+                "error: unclosed counted repetition"
+            ),
+        ),
+        ('start: "a" %ignore', Wrong("line 1, column 12: Expected value")),
+        ('start: "a" start', TooComplex("the constraint is too complex for the server's limits")),
+    ],
+)
+def test_the_engines_words_are_put_into_a_clients(grammar: str, answer: Answer) -> None:
+    assert worker.answer(Job(wire.Constraint("ebnf", grammar), ConstraintsConfig()), byte_tokenizer()) == answer
 
 
 def test_what_was_slow_once_has_another_try(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -36,6 +36,7 @@ MESSAGE_CHARACTERS = 300
 GRAMMAR_BYTES = 128 * 1024  # of a small compiled grammar, measured
 BYTES_PER_CHARACTER = 64  # of its text, on top of that
 LEXER_BYTES = 3 * 1024 * 1024  # the most that a lexer learns while it is used, measured
+LIMIT_WORDS = ("too many ", "Too many ", "too big ", "fuel exhausted", "Current row has ")
 PANICKED = "the engine cannot handle this constraint"
 
 
@@ -45,6 +46,10 @@ class TokenizerFailed(Exception):
 
 class GrammarFailed(Exception):
     """The grammar, or a matcher of it, is in an error state."""
+
+
+class LimitReached(GrammarFailed):
+    """It is over one of LIMITS."""
 
 
 class DeadEnd(GrammarFailed):
@@ -88,6 +93,8 @@ def check(matcher: LLMatcher) -> None:
     reason = _reason(matcher.get_error())
     if reason.startswith("NoExtensionBias"):
         raise DeadEnd("nothing that satisfies it can follow")
+    if any(word in reason for word in LIMIT_WORDS):
+        raise LimitReached(reason)
     raise GrammarFailed(reason)
 
 

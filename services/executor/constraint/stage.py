@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from services.executor.constraint.cache import GrammarCache
-from services.executor.constraint.engine import GrammarFailed
+from services.executor.constraint.engine import GrammarFailed, LimitReached
 from shared import wire
 from shared.constraints import key_of
 
@@ -79,4 +79,5 @@ class ConstraintStage:
 
 def failure(fault: GrammarFailed) -> wire.Error:
     """In words for the client."""
-    return wire.Error(f"the constraint cannot go on: {fault}", "constraint_failed", "constraint")
+    reason = "it is too complex for the server's limits" if isinstance(fault, LimitReached) else str(fault)
+    return wire.Error(f"the constraint cannot go on: {reason}", "constraint_failed", "constraint")

@@ -9,6 +9,7 @@ from llguidance import LLMatcher, LLParserLimits
 
 from services.executor.constraint.cursor import Cursor
 from services.executor.constraint.engine import PANICKED, Grammar, GrammarFailed, check
+from services.executor.constraint.stage import failure
 from services.executor.constraint.states import StateStore
 from services.executor.constraint.trie import LONGEST_CHAIN
 from shared.invariant import BrokenInvariant
@@ -95,7 +96,7 @@ def test_a_long_chain_comes_in_parts() -> None:
     text = "xyz" * 200
     cursor = store().enter(regex(text))
     assert len(cursor.forced) == LONGEST_CHAIN
-    taken = []
+    taken: list[int] = []
     while cursor.forced:
         taken += cursor.forced
         for token_id in cursor.forced:
@@ -256,10 +257,10 @@ def drive(states: StateStore, cursor: Cursor, seed: int, tokens: int) -> Grammar
     bitmask = np.empty((1, WORDS), np.int32)
     generator = np.random.default_rng(seed)
     for _ in range(tokens):
-        [failure] = states.fill([cursor], bitmask)
-        if failure is not None:
+        [fault] = states.fill([cursor], bitmask)
+        if fault is not None:
             assert (bitmask == -1).all()
-            return failure
+            return fault
         options = sorted(tokens_of(bitmask[0]) - EOS)
         cursor.advance(options[int(generator.integers(len(options)))])
     return None
@@ -282,8 +283,10 @@ def test_what_fills_the_lexer_alone_fails_alone() -> None:
     other = states.enter(grammar, encode("xyz"))
     [mask] = mask_of(states, other)
     hostile = states.enter(grammar)
-    failure = drive(states, hostile, 0, 500)
-    assert "too many states" in str(failure)
+    fault = drive(states, hostile, 0, 500)
+    assert fault is not None
+    assert "too many states" in str(fault)
+    assert failure(fault).message == "the constraint cannot go on: it is too complex for the server's limits"
     hostile.leave()
     other.advance(encode("y")[0])
     assert mask_of(states, other) == [mask]

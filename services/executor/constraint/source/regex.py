@@ -61,6 +61,20 @@ def to_rust(pattern: str, caps: ConstraintsConfig) -> str:
     """The pattern as the engine reads it: printable ASCII, without slashes and quotes.
 
     Raises:
+        Refused: not a pattern, not regular, larger than `caps` allow, or matched by nothing but the empty text.
+    """
+    written = to_rust_within(regex_sets.ALL, pattern, caps)
+    if written is None:
+        raise Refused("no text matches this pattern")
+    if not written:
+        raise Refused("only the empty text matches this pattern")
+    return written
+
+
+def to_rust_within(characters: Ranges, pattern: str, caps: ConstraintsConfig) -> str | None:
+    """The same for texts of these characters; None if the pattern matches none of them.
+
+    Raises:
         Refused: not a pattern, not regular, or larger than `caps` allow.
     """
     length = len(pattern.encode(errors="surrogatepass"))
@@ -74,17 +88,10 @@ def to_rust(pattern: str, caps: ConstraintsConfig) -> str:
         raise Refused(f"{name} at position {position} is not supported: it is not regular")
     if found.anchors:
         parsed = _parsed(_with_marks(pattern, found.anchors))
-    return _checked(_Writer(parsed.state, caps).sequence(parsed, Place(_flags(pattern, parsed.state.flags))))
-
-
-def _checked(part: Part | None) -> str:
-    if part is None:
-        raise Refused("no text matches this pattern")
-    if not part.text:
-        raise Refused("only the empty text matches this pattern")
-    if part.depth > MAX_WRITTEN_DEPTH:
+    part = _Writer(parsed.state, caps, characters).sequence(parsed, Place(_flags(pattern, parsed.state.flags)))
+    if part is not None and part.depth > MAX_WRITTEN_DEPTH:
         raise Refused("the pattern is nested too deeply")
-    return part.text
+    return None if part is None else part.text
 
 
 def _parsed(pattern: str) -> Any:
@@ -129,9 +136,10 @@ def _with_marks(pattern: str, anchors: list[tuple[int, int]]) -> str:
 class _Writer:
     """Writes what Python's parser understood. None stands for what nothing matches."""
 
-    def __init__(self, state: Any, caps: ConstraintsConfig) -> None:
+    def __init__(self, state: Any, caps: ConstraintsConfig, characters: Ranges) -> None:
         self._state = state
         self._caps = caps
+        self._characters = characters
         self._set_bytes = 0
         prefix = ANCHOR.partition("{")[0]
         marks = {group: name for name, group in state.groupdict.items() if name.startswith(prefix)}
@@ -162,6 +170,7 @@ class _Writer:
                 raise Refused(f"{name.lower().replace('_', ' ')} is not supported in a pattern")
 
     def _set(self, ranges: Ranges) -> Part | None:
+        ranges = regex_sets.intersection(ranges, self._characters)
         if not ranges:
             return None
         text = regex_sets.written(ranges)

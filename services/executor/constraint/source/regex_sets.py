@@ -44,6 +44,7 @@ def complement(ranges: Ranges) -> Ranges:
     return (*gaps, (previous, END)) if previous < END else tuple(gaps)
 
 
+@lru_cache(maxsize=256)
 def intersection(first: Ranges, second: Ranges) -> Ranges:
     return complement(union(complement(first), complement(second)))
 

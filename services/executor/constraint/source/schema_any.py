@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from services.executor.constraint.source.schema_numbers import LIMIT
+from services.executor.constraint.source.schema_numbers import FINEST, LIMIT
 
 NESTING = 16
 NAME = "any0"
@@ -12,7 +12,7 @@ REFERENCE: dict[str, Any] = {"$ref": f"#/$defs/{NAME}"}
 _SCALARS: list[dict[str, Any]] = [
     {"type": "null"},
     {"type": "boolean"},
-    {"type": "number", "minimum": -LIMIT, "maximum": LIMIT},
+    {"type": "number", "minimum": -LIMIT, "maximum": LIMIT, "multipleOf": FINEST},
     {"type": "string"},
 ]
 

@@ -134,6 +134,8 @@ class Compiler:
             return all(self._document.is_valid(schema, value, path) for schema in beside)
         except re.error as error:
             raise Refused(f"a pattern beside it is invalid: {error.msg}", path) from None
+        except OverflowError:
+            raise Refused("a number is too large", path) from None
 
     def _alternatives(self, chooser: Part, keyword: str, parts: list[Part]) -> Emitted:
         beside: list[Located | Part] = [part.without(keyword) if part is chooser else part for part in parts]

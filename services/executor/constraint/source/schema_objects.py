@@ -11,8 +11,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from services.executor.constraint.source.refused import Refused
+from services.executor.constraint.source.schema_document import Path
 from services.executor.constraint.source.schema_parts import Context, Emitted, Located, Part, each, greatest, least
-from services.executor.constraint.source.schema_patterns import search
+from services.executor.constraint.source.schema_patterns import search_exactly
 from services.executor.constraint.source.schema_strings import writable
 
 
@@ -70,15 +71,18 @@ def _patterns(parts: Sequence[Part], names: list[str], context: Context) -> dict
                 Located(value, at) for value, at in each([p for p in parts if p is not holder], "additionalProperties")
             ]
             emitted = context.child([Located(schema, path), *others])
-            result[_searched(pattern, path, context)] = False if emitted is None else emitted
+            searched = _searched(pattern, path, context)
+            if searched is not None:
+                result[searched] = False if emitted is None else emitted
     return result
 
 
-def _searched(pattern: str, path: tuple[str | int, ...], context: Context) -> str:
+def _searched(pattern: str, path: Path, context: Context) -> str | None:
     try:
-        return search(pattern, context.caps)
+        return search_exactly(pattern, context.caps)
     except Refused as refused:
-        raise refused.within(*path) from None
+        context.unenforced(refused.message, path)
+        return None
 
 
 def _counted(result: dict[str, Any], low: int, high: int | None, parts: Sequence[Part], context: Context) -> Emitted:

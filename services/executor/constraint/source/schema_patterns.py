@@ -1,7 +1,8 @@
 """A pattern of a JSON schema, for the engine. It searches: what matches may stand anywhere in the string.
 
 An alternative of the pattern that begins with `^` or ends with `$` is held to that side of the string; with anchors
-elsewhere a pattern is refused. All else about patterns is said in `regex`.
+elsewhere a pattern is refused. All else about patterns is said in `regex`. No set has a character that the engine
+cannot write in JSON: where one has all control characters, it would take a quote or a backslash as well.
 """
 
 from __future__ import annotations
@@ -9,27 +10,59 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from services.executor.constraint.source import regex_scan
+from services.executor.constraint.source import regex_scan, regex_sets
 from services.executor.constraint.source.refused import Refused
-from services.executor.constraint.source.regex import to_rust
+from services.executor.constraint.source.regex import to_rust_within
 from shared.config import ConstraintsConfig
 
 ANYTHING = "(?s:.*)"
+NEWLINE = r"\x{a}"
+UNWRITABLE = ((0, 8), (11, 12), (14, 32), (127, 128))  # but for \b \t \n \f \r, which have escapes of their own
+_WRITABLE = regex_sets.complement(UNWRITABLE)
 _FLAGS = re.compile(r"\(\?[aiLmsux]+\)")
+_MULTILINE = re.compile(r"\(\?[a-zA-Z]*m")
 _POSITION = re.compile(r"(?<=at position )\d+")
 
 
-def search(pattern: str, caps: ConstraintsConfig) -> str:
-    """The pattern for whole strings, anchored.
+def search(pattern: str, caps: ConstraintsConfig) -> str | None:
+    """The pattern for whole strings, anchored. It takes some of the strings that it should, as `to_rust` does.
+
+    None if no string matches that the engine can write.
 
     Raises:
-        Refused: see `to_rust`.
+        Refused: see `to_rust_within`.
     """
-    written = [_alternative(flags, text, at, caps) for flags, text, at in _alternatives(pattern)]
-    return f"^(?:{'|'.join(written)})$"
+    return _anchored(pattern, "", caps)
 
 
-def _alternative(flags: str, text: str, at: int, caps: ConstraintsConfig) -> str:
+def search_exactly(pattern: str, caps: ConstraintsConfig) -> str | None:
+    """The same for all strings that Python's `re.search` takes, where others are not to match.
+
+    Raises:
+        Refused: as `search` does, and where `^` or `$` are within lines.
+    """
+    if _MULTILINE.search(pattern) and regex_scan.outline(pattern).anchors:
+        raise Refused("anchors with the flag m are not supported here")
+    found = _FLAGS.match(pattern)
+    flags = found.group() if found else "(?)"
+    full = flags if re.search("[aLu]", flags) else f"{flags[:-1]}u)"
+    rest = pattern[len(flags) if found else 0 :]
+    try:
+        return _anchored(full + rest, f"{NEWLINE}?", caps)
+    except Refused as refused:
+        raise Refused(_shifted(refused.message, len(pattern) - len(full + rest))) from None
+
+
+def _anchored(pattern: str, line_end: str, caps: ConstraintsConfig) -> str | None:
+    """Args:
+    line_end: what may stand before the end of a string that `$` matches.
+    """
+    written = [_alternative(flags, text, at, line_end, caps) for flags, text, at in _alternatives(pattern)]
+    kept = [text for text in written if text is not None]
+    return f"^(?:{'|'.join(kept)})$" if kept else None
+
+
+def _alternative(flags: str, text: str, at: int, line_end: str, caps: ConstraintsConfig) -> str | None:
     anchors = regex_scan.outline(text).anchors
     held_start = any(start == 0 for start, _ in anchors)
     held_end = any(end == len(text) for _, end in anchors)
@@ -38,10 +71,13 @@ def _alternative(flags: str, text: str, at: int, caps: ConstraintsConfig) -> str
             raise Refused(f"the anchor at position {at + start} is not supported: only at an end of the pattern")
     bare = text[anchors[0][1] if held_start else 0 : anchors[-1][0] if held_end else None]
     try:
-        written = to_rust(flags + text, caps) if bare else ""
+        written = to_rust_within(_WRITABLE, flags + text, caps) if bare else ""
     except Refused as refused:
         raise Refused(_shifted(refused.message, at - len(flags))) from None
-    return f"{'' if held_start else ANYTHING}(?:{written}){'' if held_end else ANYTHING}"
+    if written is None:
+        return None
+    after = (line_end if text.endswith("$") else "") if held_end else ANYTHING
+    return f"{'' if held_start else ANYTHING}(?:{written}){after}"
 
 
 def _alternatives(pattern: str) -> Iterator[tuple[str, str, int]]:

@@ -6,11 +6,12 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from services.executor.constraint.source.refused import Refused
+from services.executor.constraint.source.schema_document import Path
 from services.executor.constraint.source.schema_formats import MAX_LENGTHS, PATTERNS
 from services.executor.constraint.source.schema_parts import Context, Emitted, Part, each, greatest, least
-from services.executor.constraint.source.schema_patterns import search
+from services.executor.constraint.source.schema_patterns import UNWRITABLE, search
 
-_NAMED = frozenset("\n\r\t\b\f")  # the control characters that have an escape of their own
+_UNWRITABLE = frozenset(chr(point) for start, end in UNWRITABLE for point in range(start, end))
 
 
 def string(parts: Sequence[Part], context: Context) -> Emitted:
@@ -20,7 +21,11 @@ def string(parts: Sequence[Part], context: Context) -> Emitted:
     lengths: dict[str, Any] = {"minLength": low} if low else {}
     if high is not None:
         lengths["maxLength"] = high
-    patterns = [{"type": "string", "pattern": pattern} for pattern in _patterns(parts, context)]
+    found = list(_patterns(parts, context))
+    for pattern, path in found:
+        if pattern is None:
+            return context.never("no string that can be written matches the pattern", path)
+    patterns = [{"type": "string", "pattern": pattern} for pattern, _ in found]
     if not patterns:
         return {"type": "string", **lengths}
     first: dict[str, Any] = {**patterns[0], **lengths}
@@ -29,7 +34,7 @@ def string(parts: Sequence[Part], context: Context) -> Emitted:
 
 def writable(text: str) -> bool:
     r"""Whether the text can stand in JSON without a `\u`."""
-    return all((char >= " " and char != "\x7f") or char in _NAMED for char in text)
+    return _UNWRITABLE.isdisjoint(text)
 
 
 def _lengths(parts: Sequence[Part], context: Context) -> tuple[int, int | None]:
@@ -44,12 +49,12 @@ def _lengths(parts: Sequence[Part], context: Context) -> tuple[int, int | None]:
     return greatest(parts, "minLength"), min(highs, default=None)
 
 
-def _patterns(parts: Sequence[Part], context: Context) -> Iterator[str]:
+def _patterns(parts: Sequence[Part], context: Context) -> Iterator[tuple[str | None, Path]]:
     for value, path in each(parts, "pattern"):
         try:
-            yield search(value, context.caps)
+            yield search(value, context.caps), path
         except Refused as refused:
-            raise refused.within(*path) from None
-    for name, _ in each(parts, "format"):
+            context.unenforced(refused.message, path)
+    for name, path in each(parts, "format"):
         if name in PATTERNS:
-            yield f"^(?:{PATTERNS[name]})$"
+            yield f"^(?:{PATTERNS[name]})$", path

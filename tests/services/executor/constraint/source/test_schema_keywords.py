@@ -49,6 +49,10 @@ UNENFORCED: list[tuple[dict[str, Any], tuple[str | int, ...]]] = [
     ({"type": "object", "propertes": {}}, ("propertes",)),
     ({"enum": [2**60, 1]}, ("enum",)),
     ({"enum": ["\x01", "a"]}, ("enum",)),
+    ({"type": "string", "pattern": "(?=a)"}, ("pattern",)),
+    ({"type": "string", "pattern": "a^"}, ("pattern",)),
+    ({"type": "object", "patternProperties": {r"\ba": {"type": "null"}}}, ("patternProperties", r"\ba")),
+    ({"type": "number", "multipleOf": 0.01}, ("multipleOf",)),
 ]
 
 
@@ -85,8 +89,10 @@ def test_what_cannot_be_enforced_is_refused_with_its_place_or_left_to_the_model(
         ({"type": "object", "x-guidance": {"lenient": True}}, ("x-guidance",)),
         ({"enum": [float("nan")]}, ("enum", 0)),
         ({"const": "\ud800"}, ()),
-        ({"type": "string", "pattern": "(?=a)"}, ("pattern",)),
-        ({"type": "string", "pattern": "a^"}, ("pattern",)),
+        ({"type": "string", "pattern": r"^\x01$"}, ("pattern",)),
+        ({"enum": [10**400], "multipleOf": 0.5}, ("enum",)),
+        ({"type": "integer", "minimum": 10**400}, ()),
+        ({"type": "number", "exclusiveMaximum": -(10**400)}, ()),
         ({"type": "string", "minLength": 10_001}, ("minLength",)),
         ({"type": "array", "minItems": 1001}, ("minItems",)),
         ({"enum": [*range(4097)]}, ("enum",)),
@@ -134,7 +140,14 @@ TAKEN: list[tuple[Any, list[str], list[str]]] = [
     ({"type": "integer", "maximum": 2**63 - 1, "minimum": 0}, ["9223372"], ["-1"]),
     ({"type": "integer", "format": "int32"}, ["2147483647"], ["2147483648"]),
     ({"type": "number", "minimum": -10.5, "exclusiveMaximum": -10}, ["-10.25"], ["-10", "-10.0"]),
-    ({"type": "number", "exclusiveMinimum": 0, "maximum": 0.5}, ["0.25"], ["0", "0.0", "-0"]),
+    ({"type": "number", "exclusiveMinimum": 0, "maximum": 0.5}, ["0.25"], ["0", "0.0", "-0", f"0.{400 * '0'}1"]),
+    ({"type": "number", "exclusiveMaximum": 1}, ["0.9", "0.999999999", "-5"], ["1", f"0.{17 * '9'}"]),
+    ({"type": "number"}, ["3.1415926535"], ["3.14159265358"]),
+    ({"type": "number", "multipleOf": 2.5}, ["5", "7.5", "-2.5"], ["6", "2.4"]),
+    ({"type": "integer", "multipleOf": 2.5}, ["5", "10"], ["2.5", "7"]),
+    ({"type": "string", "pattern": '^[^"]+$'}, ['"a\\\\"'], ['"\\""', '""']),
+    ({"type": "string", "pattern": r"^[\x00-\x1f]+$"}, ['"\\n\\t"'], ['"\\\\"', '"\\""', '"\\u0001"']),
+    ({"type": "string", "pattern": r"^\x01$|^a$|^(|b)$"}, ['"a"', '""'], ['"\\u0001"']),
     (
         {"type": "object", "properties": {"a": {}}, "additionalProperties": False, "minProperties": 1},
         ['{"a": 1}'],
@@ -149,6 +162,11 @@ TAKEN: list[tuple[Any, list[str], list[str]]] = [
         {"type": "object", "patternProperties": {"^x": {"type": "null"}}, "additionalProperties": False},
         ['{"xy": null}'],
         ['{"y": null}', '{"x": 1}'],
+    ),
+    (
+        {"type": "object", "patternProperties": {r"^\d$": {"type": "null"}}, "additionalProperties": {"const": 1}},
+        ['{"5": null}', '{"٣": null}', '{"a": 1}', '{"5\\n": null}'],
+        ['{"٣": 1}', '{"5\\n": 1}'],
     ),
     (
         {"oneOf": [{"properties": {"k": {"const": kind}}, "required": ["k"]} for kind in "ab"], "type": "object"},

@@ -68,6 +68,7 @@ class GatewayConfig(Section, frozen=True):
     show_cached_text: bool = False  # /cache shows the first words of each cached prefix
     max_body_bytes: PositiveInt = 8 * 1024 * 1024
     max_open_requests: PositiveInt = 4096
+    max_choices: PositiveInt = 128  # of one request: prompts times samples
     max_stop_strings: PositiveInt = 16
     max_top_logprobs: PositiveInt = 20
     max_logit_bias: PositiveInt = 1024  # biased tokens in one request
@@ -138,7 +139,7 @@ class ConstraintsConfig(Section, frozen=True):
     max_whitespace: PositiveInt = 16  # between two JSON tokens, where it is flexible
     compile_cpu_s: PositiveFloat = 2.0  # of the process that a source goes through first
     compile_memory_bytes: PositiveInt = 512 * 1024 * 1024  # of the same
-    cache_bytes: PositiveInt = 256 * 1024 * 1024  # for compiled grammars (by their text) and requests' states
+    cache_bytes: PositiveInt = 256 * 1024 * 1024  # for compiled grammars, what their lexers learn, and requests' states
     jump_forward: bool = True  # compute forced tokens together, not one by one
 
 

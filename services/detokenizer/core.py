@@ -131,7 +131,7 @@ class Core:
                 request.finish()
         matched_stop = request.stream.matched_stop
         is_terminal = matched_stop is not None or update.finish_reason is not None
-        if not taken and not is_terminal:
+        if not taken and not update.prompt_logprobs and not is_terminal:
             return []
         send = self._send(request, update, token_ids[:taken], update.logprobs[skip : skip + taken])
         if not is_terminal:
@@ -167,6 +167,7 @@ class Core:
                 finish_reason="stop" if by_string else update.finish_reason,
                 matched_stop=matched_stop if by_string else update.matched_stop,
                 error=None if by_string else update.error,
+                prompt_logprobs=tuple(self._with_bytes(logprob) for logprob in update.prompt_logprobs),
             ),
         )
 

@@ -51,10 +51,10 @@ class Lane:
         self.sampling = admit.sampling
         self.max_new_tokens = admit.max_new_tokens
         self.prompt_tokens = len(admit.prompt_token_ids)
-        self._scores: list[wire.TokenLogprob | None] = []  # of the prompt from the first position asked for
+        self._scores: list[wire.TokenLogprob] = []  # of the prompt from the first position asked for
         self._scores_taken = False
         if admit.sampling.prompt_logprobs_from == 0:
-            self._scores.append(None)  # nothing precedes the first token
+            self._scores.append(wire.TokenLogprob(admit.prompt_token_ids[0], None))
         self.cached_tokens = 0  # found when the lane began
         self.counted = admit.has_run  # in the cache's hits and misses
         self.known = self.prompt_tokens + len(admit.resume_token_ids)
@@ -174,7 +174,7 @@ class Lane:
     def add_prompt_logprobs(self, scores: Iterable[wire.TokenLogprob]) -> None:
         self._scores.extend(scores)
 
-    def take_prompt_logprobs(self) -> tuple[wire.TokenLogprob | None, ...]:
+    def take_prompt_logprobs(self) -> tuple[wire.TokenLogprob, ...]:
         """All of them once, when the last is there."""
         if self.wants_prompt_logprobs or self._scores_taken:
             return ()

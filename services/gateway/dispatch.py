@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
-from typing import Any, Literal, assert_never
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, NamedTuple, assert_never
 
 import msgspec
 
 from services.gateway.calls import Calls
 from services.gateway.errors import ApiError
 from services.gateway.events import (
+    Aborted,
     ClientGone,
     Command,
     Deliver,
@@ -51,6 +52,11 @@ OVERLOADED = wire.Error("too many open requests; try again later", "overloaded",
 DRAINING = wire.Error("the server is shutting down", "shutting_down", status=503, retry_after_s=1.0)
 
 
+class _Reader(NamedTuple):
+    stream: Stream
+    number: int  # of the generation in the stream
+
+
 class Dispatcher:
     """Binds and dials at once. Raises what the transport raises when an address is taken."""
 
@@ -68,7 +74,7 @@ class Dispatcher:
             max_attempts=config.gateway.max_attempts,
             stall_timeout_s=config.gateway.stall_timeout_s,
         )
-        self._streams: dict[str, Stream] = {}
+        self._readers: dict[str, _Reader] = {}  # of the open requests
         self._finished_requests = 0
         self._admin_calls: Calls[wire.AdminReply] = Calls("scheduler")
         self._text_calls: Calls[wire.TextReply] = Calls("tokenizer")
@@ -82,18 +88,23 @@ class Dispatcher:
 
     # --- for the handlers ---------------------------------------------------------------------------------------------
 
-    def open(self, request_id: str, request: GenerateRequest) -> Stream:
-        """Raises ApiError (429, 503) when there is no room for it."""
+    def open(self, request_id: str, requests: Sequence[GenerateRequest]) -> Stream:
+        """All of them, in one stream. Raises ApiError (429, 503) when there is no room for them."""
         if self.draining:
             raise ApiError(DRAINING)
-        if len(self._streams) >= self._config.max_open_requests:
+        if len(self._readers) + len(requests) > self._config.max_open_requests:
             raise ApiError(OVERLOADED)
-        stream = Stream(lambda: self._tell(ClientGone(request_id)))
-        self._streams[request_id] = stream
+        ids = [request_id] if len(requests) == 1 else [f"{request_id}-{index}" for index in range(len(requests))]
+        stream = Stream(len(requests), lambda index: self._tell(ClientGone(ids[index])))
         self.idle.clear()
         timeout_s = self._config.request_timeout_s
-        self._tell(Opened(request_id, request, self._clock() + timeout_s, time.time() + timeout_s))
+        for index, (each, request) in enumerate(zip(ids, requests, strict=True)):
+            self._readers[each] = _Reader(stream, index)
+            self._tell(Opened(each, request, self._clock() + timeout_s, time.time() + timeout_s))
         return stream
+
+    def abort(self, tenant: str, client_id: str) -> None:
+        self._tell(Aborted(tenant, client_id))
 
     async def admin(
         self, op: Literal["flush", "tree", "info", "counters"], timeout_s: float, *, text: bool = False
@@ -138,7 +149,7 @@ class Dispatcher:
 
     @property
     def open_requests(self) -> int:
-        return len(self._streams)
+        return len(self._readers)
 
     # --- for the service ----------------------------------------------------------------------------------------------
 
@@ -244,7 +255,8 @@ class Dispatcher:
             case ToHub(peer, message):
                 self._hub.send(peer, message)
             case Deliver(request_id, delta):
-                self._streams[request_id].deliver(delta)
+                reader = self._readers[request_id]
+                reader.stream.deliver(reader.number, delta)
             case Finish(request_id, ending):
                 self._on_finished(request_id, ending)
             case Retrying(request_id, attempt, reason):
@@ -254,6 +266,7 @@ class Dispatcher:
 
     def _on_finished(self, request_id: str, ending: Ending) -> None:
         self._finished_requests += 1
-        self._streams.pop(request_id).finish(ending)
-        if not self._streams:
+        reader = self._readers.pop(request_id)
+        reader.stream.finish(reader.number, ending)
+        if not self._readers:
             self.idle.set()

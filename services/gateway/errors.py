@@ -45,7 +45,10 @@ class InvalidRequest(ApiError):
 
     def under(self, path: str) -> InvalidRequest:
         """The same, where `param` stood for a place below `path`."""
-        param = f"{path}.{self.error.param}" if self.error.param else path
+        return self.called(f"{path}.{self.error.param}" if self.error.param else path)
+
+    def called(self, param: str | None) -> InvalidRequest:
+        """The same of a parameter that the client knows by this name."""
         return InvalidRequest(self._problem, param, self.error.code)
 
 

@@ -23,6 +23,13 @@ class ClientGone(msgspec.Struct, frozen=True):
     request_id: str
 
 
+class Aborted(msgspec.Struct, frozen=True):
+    """Of all requests that this tenant calls so: their clients are there, and keep what they have got."""
+
+    tenant: str
+    client_id: str
+
+
 class Stopping(msgspec.Struct, frozen=True):
     """This gateway ends now: so does all that is open."""
 
@@ -74,6 +81,7 @@ class HubProgressed(msgspec.Struct, frozen=True):
 Event: TypeAlias = (
     Opened
     | ClientGone
+    | Aborted
     | Stopping
     | Tick
     | TokenizerJoined

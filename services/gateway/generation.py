@@ -5,7 +5,7 @@ Knows no API, no transport and no clock: every API converts into and out of thes
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 import msgspec
@@ -27,6 +27,7 @@ class GenerateRequest(msgspec.Struct, frozen=True, kw_only=True):
     max_new_tokens: int | None = None  # None: the room that the context leaves
     namespace: str = ""
     priority: int = 0
+    client_id: str | None = None  # what this client calls it, to abort it by
 
 
 class Usage(msgspec.Struct, frozen=True):
@@ -48,6 +49,7 @@ class Delta(msgspec.Struct, frozen=True):
     token_ids: tuple[int, ...]
     usage: Usage
     logprobs: tuple[wire.TextLogprob, ...] = ()
+    prompt_logprobs: tuple[wire.TextLogprob, ...] = ()  # all that were asked for, in one of the pieces
 
 
 NOTHING = Delta("", (), Usage())
@@ -59,7 +61,7 @@ class Ending(msgspec.Struct, frozen=True):
     usage: Usage
     attempts: int
     tokenizer: str | None  # by name: who encoded it
-    finish_reason: Literal["stop", "length"] | None = None
+    finish_reason: Literal["stop", "length", "abort"] | None = None
     matched_stop: int | str | None = None
     error: wire.Error | None = None
     executor: str | None = None  # by name: where it ran last
@@ -74,4 +76,20 @@ def merge(deltas: Sequence[Delta]) -> Delta:
         tuple(token_id for delta in deltas for token_id in delta.token_ids),
         deltas[-1].usage if deltas else Usage(),
         tuple(logprob for delta in deltas for logprob in delta.logprobs),
+        tuple(logprob for delta in deltas for logprob in delta.prompt_logprobs),
+    )
+
+
+def total(usages: Mapping[int, Usage], samples: int) -> Usage:
+    """Of several generations by number, `samples` neighbours for each prompt: a prompt counts once.
+
+    Of its tokens those were cached that the first sample found; the others also find what the first has computed.
+    """
+    prompts: dict[int, list[Usage]] = {}
+    for index, usage in usages.items():
+        prompts.setdefault(index // samples, []).append(usage)
+    return Usage(
+        sum(max(usage.prompt_tokens for usage in prompt) for prompt in prompts.values()),
+        sum(min(usage.cached_tokens for usage in prompt) for prompt in prompts.values()),
+        sum(usage.completion_tokens for usage in usages.values()),
     )

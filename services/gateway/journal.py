@@ -13,6 +13,7 @@ from typing import Literal, assert_never
 
 from services.gateway.errors import CLIENT_CLOSED_STATUS
 from services.gateway.events import (
+    Aborted,
     ClientGone,
     Command,
     Deliver,
@@ -87,6 +88,8 @@ class Journal:
                 return self._on_opened(event)
             case ClientGone(request_id):
                 return self._abandon(request_id, CLIENT_CLOSED, "client")
+            case Aborted(tenant, client_id):
+                return self._abort(tenant, client_id)
             case Stopping():
                 return [c for request_id in list(self._open) for c in self._abandon(request_id, STOPPING, "client")]
             case Tick(now_s):
@@ -134,11 +137,18 @@ class Journal:
     def _abandon(self, request_id: str, error: wire.Error, reason: wire.AbortReason) -> list[Command]:
         """End a request from this side, and the work on it."""
         entry = self._open.get(request_id)
-        if entry is None:
-            return []
+        return self._recall(entry, reason) + self._fail(entry, error) if entry is not None else []
+
+    def _abort(self, tenant: str, client_id: str) -> list[Command]:
+        meant = [entry for entry in self._open.values() if entry.is_called(tenant, client_id)]
+        return [
+            command for entry in meant for command in self._recall(entry, "client") + self._end(entry, "abort", None)
+        ]
+
+    def _recall(self, entry: OpenRequest, reason: wire.AbortReason) -> list[Command]:
         was_sent = entry.phase != "waiting" or entry.attempt > 1
-        abort = self._to_hub(wire.Abort(request_id, entry.attempt, self._gateway, reason)) if was_sent else []
-        return abort + self._fail(entry, error)
+        abort = wire.Abort(entry.request_id, entry.attempt, self._gateway, reason)
+        return self._to_hub(abort) if was_sent else []
 
     # --- time ---------------------------------------------------------------------------------------------------------
 
@@ -233,7 +243,8 @@ class Journal:
             return self._retry(entry, "a gap in its output")
         entry.submitted(self._now_s)
         delta = entry.absorb(update, self._now_s)
-        delivery: list[Command] = [Deliver(entry.request_id, delta)] if delta.text or delta.token_ids else []
+        has_news = bool(delta.text or delta.token_ids or delta.prompt_logprobs)
+        delivery: list[Command] = [Deliver(entry.request_id, delta)] if has_news else []
         match update.finish_reason:
             case None:
                 return delivery
@@ -301,7 +312,7 @@ class Journal:
         return [Finish(entry.request_id, ending)]
 
     def _end(
-        self, entry: OpenRequest, finish_reason: Literal["stop", "length"], matched_stop: int | str | None
+        self, entry: OpenRequest, finish_reason: Literal["stop", "length", "abort"], matched_stop: int | str | None
     ) -> list[Command]:
         self._forget(entry)
         ending = Ending(

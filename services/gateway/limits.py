@@ -22,6 +22,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     model_id: str
     max_model_len: int
     vocab_size: int
+    max_choices: int
     max_stop_strings: int
     max_top_logprobs: int
     max_logit_bias: int
@@ -33,6 +34,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
             model_id=card.model_id,
             max_model_len=card.max_model_len,
             vocab_size=card.vocab_size,
+            max_choices=config.gateway.max_choices,
             max_stop_strings=config.gateway.max_stop_strings,
             max_top_logprobs=config.gateway.max_top_logprobs,
             max_logit_bias=config.gateway.max_logit_bias,

@@ -9,8 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
+import msgspec
+
 from services.gateway.generation import Delta, GenerateRequest, Usage
 from shared import wire
+from shared.namespaces import tenant_of
 
 Phase = Literal["waiting", "encoding", "submitted"]
 
@@ -34,7 +37,11 @@ class OpenRequest:
     max_new_tokens: int | None = None  # as accepted
     token_ids: list[int] = field(default_factory=list)
     text_length: int = 0
+    scored: bool = False  # the log-probabilities of the prompt that are asked for are delivered
     counts: wire.Counts | None = None  # of the first attempt that was heard of: later ones hit their own tokens
+
+    def is_called(self, tenant: str, client_id: str) -> bool:
+        return self.request.client_id == client_id and tenant_of(self.request.namespace) == tenant
 
     def advance(self) -> None:
         """Give up the present attempt."""
@@ -64,7 +71,20 @@ class OpenRequest:
         self.has_output |= bool(update.token_ids)
         self.counts = self.counts or update.counts
         self.executor = update.counts.executor or self.executor
-        return Delta(text, token_ids, self.usage, update.logprobs[skip:])
+        return Delta(text, token_ids, self.usage, update.logprobs[skip:], self._scores(update))
+
+    def _scores(self, update: wire.TextUpdate) -> tuple[wire.TextLogprob, ...]:
+        """Once: another attempt may have computed them too."""
+        if self.scored:
+            return ()
+        self.scored = bool(update.prompt_logprobs)
+        return update.prompt_logprobs
+
+    @property
+    def _sampling(self) -> wire.Sampling:
+        """What is still to be done of it."""
+        sampling = self.request.sampling
+        return msgspec.structs.replace(sampling, prompt_logprobs_from=None) if self.scored else sampling
 
     @property
     def usage(self) -> Usage:
@@ -77,7 +97,7 @@ class OpenRequest:
         return wire.Encode(
             self.request_id,
             self.attempt,
-            request.sampling,
+            self._sampling,
             request.text,
             prompt=request.prompt,
             messages=request.messages,
@@ -102,7 +122,7 @@ class OpenRequest:
             self.attempt,
             gateway,
             self.prompt_token_ids,
-            self.request.sampling,
+            self._sampling,
             self.request.text,
             self.max_new_tokens,
             resume_token_ids=tuple(self.token_ids),

@@ -10,8 +10,9 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from services.gateway.errors import CLIENT_CLOSED_STATUS
-from services.gateway.generation import Delta, Usage
+from services.gateway.generation import Delta, Ending, Usage, total
 from services.gateway.metrics import Metrics
+from services.gateway.schemas.call import Call
 from services.gateway.stream import Stream
 
 Outcome = Literal["ok", "refused", "failed", "client_closed"]
@@ -25,25 +26,39 @@ class RequestRecord:
     tenant: str = ""
     wants_stream: bool = False
     constraint: str | None = None  # its kind
-    stream: Stream | None = None  # of a generation, once it is open
+    samples: int = 1  # of each prompt
+    stream: Stream | None = None  # of its generations, once they are open
     started_s: float = field(default_factory=time.monotonic)
     ttft_s: float | None = None
-    _last_output_s: float = 0.0
+    _last_output_s: dict[int, float] = field(default_factory=dict)  # by generation
     _counted_tokens: int = 0
+
+    def opened(self, call: Call, stream: Stream) -> None:
+        constraint = call.parts[0].request.constraint
+        self.wants_stream = call.stream
+        self.constraint = constraint.kind if constraint is not None else None
+        self.samples = call.samples
+        self.stream = stream
 
     def elapsed_s(self) -> float:
         return time.monotonic() - self.started_s
 
-    def output(self, delta: Delta) -> None:
-        """A piece is about to be sent."""
+    def output(self, index: int, delta: Delta) -> None:
+        """A piece of a generation is about to be sent."""
         now_s = time.monotonic()
         if self.ttft_s is None:
             self.ttft_s = now_s - self.started_s
             self.metrics.first_output(self.ttft_s)
-        else:
-            self.metrics.next_output(now_s - self._last_output_s, delta.usage.completion_tokens - self._counted_tokens)
-        self._last_output_s = now_s
-        self._count(delta.usage)
+        elif index in self._last_output_s:
+            self.metrics.next_output(now_s - self._last_output_s[index], len(delta.token_ids))
+        self._last_output_s[index] = now_s
+        self._count(len(delta.token_ids))
+
+    @property
+    def usage(self) -> Usage:
+        """Once all generations have ended."""
+        endings = self.stream.endings if self.stream is not None else {}
+        return total({index: ending.usage for index, ending in endings.items()}, self.samples)
 
     def close(self, status: int) -> dict[str, Any]:
         """Count it, and return the fields of its log line."""
@@ -60,8 +75,14 @@ class RequestRecord:
         }
         return line | self._generation()
 
+    @property
+    def _ending(self) -> Ending | None:
+        """That of the first generation which failed, if there is one: for those that had to end with it, it is why."""
+        endings = self.stream.endings.values() if self.stream is not None else ()
+        return min(endings, key=_weight, default=None)
+
     def _outcome(self, status: int) -> Outcome:
-        ending = self.stream.ending if self.stream is not None else None
+        ending = self._ending
         if status < 400 and ending is not None and ending.error is not None:
             status = ending.error.status  # a stream that broke had said 200 before
         if status == CLIENT_CLOSED_STATUS:
@@ -69,24 +90,30 @@ class RequestRecord:
         return "ok" if status < 400 else "refused" if status < 500 else "failed"
 
     def _generation(self) -> dict[str, Any]:
-        ending = self.stream.ending if self.stream is not None else None
+        ending, usage = self._ending, self.usage
         if ending is None:
             return {}
-        self._count(ending.usage)  # with what came too late to be sent
-        self.metrics.generated(ending.usage, self.elapsed_s())
+        self._count(usage.completion_tokens - self._counted_tokens)  # with what came too late to be sent
+        self.metrics.generated(usage, self.elapsed_s())
         return {
             "finish_reason": ending.finish_reason,
             "constraint": self.constraint,
             "error": ending.error.code if ending.error is not None else None,
-            "prompt_tokens": ending.usage.prompt_tokens,
-            "cached_tokens": ending.usage.cached_tokens,
-            "completion_tokens": ending.usage.completion_tokens,
+            "prompt_tokens": usage.prompt_tokens,
+            "cached_tokens": usage.cached_tokens,
+            "completion_tokens": usage.completion_tokens,
             "ttft_s": round(self.ttft_s, 6) if self.ttft_s is not None else None,
             "attempts": ending.attempts,
             "tokenizer": ending.tokenizer,
             "executor": ending.executor,
         }
 
-    def _count(self, usage: Usage) -> None:
-        self.metrics.output(usage.completion_tokens - self._counted_tokens)
-        self._counted_tokens = usage.completion_tokens
+    def _count(self, tokens: int) -> None:
+        self.metrics.output(tokens)
+        self._counted_tokens += tokens
+
+
+def _weight(ending: Ending) -> int:
+    if ending.error is None:
+        return 2
+    return 1 if ending.error.status == CLIENT_CLOSED_STATUS else 0

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
+import msgspec
+
 from services.scheduler.tokens import Tokens, as_tokens
 from shared import wire
 from shared.constraints import key_of
@@ -38,6 +40,7 @@ class Request:
     executor_name: str = ""  # where it has run last, for people
     lane: Lane | None = None
     detokenizer: str | None = None  # chosen at admission, for good
+    scored: bool = False  # the log-probabilities of its prompt that are asked for are there
     streamed: bool = False  # something of this attempt has been sent to the detokenizer
     unlisted_audits: int = 0  # in a row, in which the gateway no longer held it open
 
@@ -104,7 +107,13 @@ class Request:
         """All that is known; but log-probabilities of the prompt have to be computed from the first one on."""
         submit = self.submit
         tokens = as_tokens((*submit.prompt_token_ids, *submit.resume_token_ids, *self.generated))
-        return tokens[: submit.sampling.prompt_logprobs_from]
+        return tokens[: self._sampling.prompt_logprobs_from]
+
+    @property
+    def _sampling(self) -> wire.Sampling:
+        """What is still to be done of it."""
+        sampling = self.submit.sampling
+        return msgspec.structs.replace(sampling, prompt_logprobs_from=None) if self.scored else sampling
 
     def admit(self, lane: int) -> wire.Admit:
         """For an executor that does not know it: all that is known of it."""
@@ -113,7 +122,7 @@ class Request:
             lane,
             submit.request_id,
             submit.prompt_token_ids,
-            submit.sampling,
+            self._sampling,
             self.max_new_tokens,
             (*submit.resume_token_ids, *self.generated),
             submit.constraint,
@@ -146,6 +155,7 @@ class Request:
             outcome.finish_reason,
             outcome.matched_stop,
             outcome.error,
+            outcome.prompt_logprobs,
         )
 
     def ending(self, reason: wire.FinishReason, error: wire.Error | None = None) -> wire.TokenUpdate:

@@ -224,6 +224,7 @@ class FakePipeline:
             *(request_id, run.submit.attempt, run.offset, token_ids, run.text_offset, text),
             wire.Counts(num_prompt_tokens, max(0, min(self.cached_tokens, num_prompt_tokens - 1)), self.executor),
             logprobs=self._logprobs(run, end),
+            prompt_logprobs=_prompt_logprobs(run.submit),
             **self._ending(end, limit),
         )
         run.offset, run.text_offset = end, run.text_offset + len(text)
@@ -255,6 +256,15 @@ class FakePipeline:
         )
 
 
+def _prompt_logprobs(submit):
+    start = submit.sampling.prompt_logprobs_from
+    return tuple(
+        wire.TextLogprob(token_id, -0.5 * place if place else None, b"%d" % token_id)
+        for place, token_id in enumerate(submit.prompt_token_ids)
+        if start is not None and place >= start
+    )
+
+
 def _answer_text(text):
     if text.op == "detokenize":
         return wire.TextReply(text.call_id, text="".join(map(chr, text.token_ids)))
@@ -268,7 +278,7 @@ def _submit_of(encode, gateway):
     return wire.Submit(
         *(encode.request_id, encode.attempt, gateway),
         encode.prompt_token_ids or tuple(map(ord, prompt)),
-        *(encode.sampling, encode.text, encode.max_new_tokens or 1000),
+        *(encode.sampling, encode.text, 1000 if encode.max_new_tokens is None else encode.max_new_tokens),
         resume_token_ids=encode.resume_token_ids,
         text_offset=encode.text_offset,
         constraint=encode.constraint,

@@ -11,7 +11,10 @@ from shared.wire import TextLogprob
 IMPOSSIBLE = -9999.0
 
 
-def strict(logprob: float) -> float:
+def strict(logprob: float | None) -> float | None:
+    """None stays: of the first token of a prompt there is none."""
+    if logprob is None:
+        return None
     return logprob if logprob > IMPOSSIBLE else IMPOSSIBLE  # also for NaN, which is greater than nothing
 
 
@@ -27,9 +30,11 @@ def native_triples(logprobs: Sequence[TextLogprob], *, with_text: bool) -> list[
     return [_native_triple(entry.logprob, entry.token_id, entry.token_bytes, with_text) for entry in logprobs]
 
 
-def native_top_triples(logprobs: Sequence[TextLogprob], *, with_text: bool) -> list[list[list[Any]]]:
+def native_top_triples(logprobs: Sequence[TextLogprob], *, with_text: bool) -> list[list[list[Any]] | None]:
     return [
         [_native_triple(logprob, token_id, token_bytes, with_text) for token_id, logprob, token_bytes in entry.top]
+        if entry.logprob is not None
+        else None
         for entry in logprobs
     ]
 
@@ -56,13 +61,15 @@ class CompletionLogprobs:
         return offset
 
 
-def _tops(entry: TextLogprob) -> dict[str, float]:
+def _tops(entry: TextLogprob) -> dict[str, float | None] | None:
     """The chosen token is among them, as OpenAI has it."""
+    if entry.logprob is None:
+        return None
     tops = {_token_name(token_bytes): strict(logprob) for _, logprob, token_bytes in entry.top}
     return tops | {_token_name(entry.token_bytes): strict(entry.logprob)}
 
 
-def _chat_entry(logprob: float, token_bytes: bytes) -> dict[str, Any]:
+def _chat_entry(logprob: float | None, token_bytes: bytes) -> dict[str, Any]:
     return {
         "token": token_bytes.decode("utf-8", "replace"),
         "logprob": strict(logprob),
@@ -70,7 +77,7 @@ def _chat_entry(logprob: float, token_bytes: bytes) -> dict[str, Any]:
     }
 
 
-def _native_triple(logprob: float, token_id: int, token_bytes: bytes, with_text: bool) -> list[Any]:
+def _native_triple(logprob: float | None, token_id: int, token_bytes: bytes, with_text: bool) -> list[Any]:
     return [strict(logprob), token_id, token_bytes.decode("utf-8", "replace") if with_text else None]
 
 

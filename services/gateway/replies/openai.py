@@ -1,10 +1,10 @@
-"""What OpenAI's two replies share: the chunks of a stream and the usage."""
+"""What OpenAI's replies share: the chunks of a stream and the usage."""
 
 from __future__ import annotations
 
 import msgspec
 
-from services.gateway.generation import Usage
+from services.gateway.generation import Usage, total
 from services.gateway.replies.reply import Json
 
 
@@ -24,21 +24,33 @@ def usage_body(usage: Usage) -> Json:
 
 
 class Chunks:
-    """The chunks of one stream: the same head in each, and usage where it was asked for."""
+    """The chunks of one stream: the same head in each, and usage where it was asked for.
 
-    def __init__(self, head: Json, options: StreamOptions) -> None:
+    Args:
+        samples: how many neighbouring choices have one prompt.
+    """
+
+    def __init__(self, head: Json, options: StreamOptions, samples: int) -> None:
         self._head = head
         self._options = options
+        self._samples = samples
+        self._so_far: dict[int, Usage] = {}  # by choice
 
-    def choice(self, choice: Json, usage: Usage) -> Json:
-        chunk = self._head | {"choices": [{"index": 0} | choice]}
+    def choice(self, index: int, choice: Json, usage: Usage) -> Json:
+        """Args:
+        usage: of this choice so far.
+        """
+        chunk = self._head | {"choices": [{"index": index} | choice]}
         if not self._options.include_usage:
             return chunk
-        return chunk | {"usage": usage_body(usage) if self._options.continuous_usage_stats else None}
+        return chunk | {"usage": self._usage_with(index, usage)}
 
-    def closing(self, last_choice: Json, usage: Usage) -> list[Json]:
-        """The one chunk with a finish_reason, and after it the totals, without a choice."""
-        chunks = [self.choice(last_choice, usage)]
-        if self._options.include_usage:
-            chunks.append(self._head | {"choices": [], "usage": usage_body(usage)})
-        return chunks
+    def closing(self, usage: Usage) -> list[Json]:
+        """After the last choice: the totals, if they are wanted."""
+        return [self._head | {"choices": [], "usage": usage_body(usage)}] if self._options.include_usage else []
+
+    def _usage_with(self, index: int, usage: Usage) -> Json | None:
+        if not self._options.continuous_usage_stats:
+            return None
+        self._so_far[index] = usage
+        return usage_body(total(self._so_far, self._samples))

@@ -6,6 +6,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
+import msgspec
+
+from services.gateway.errors import InvalidRequest
 from services.gateway.generation import GenerateRequest
 from services.gateway.limits import Limits
 from services.gateway.replies.reply import Reply, ReplyHead
@@ -19,16 +22,14 @@ class Terms:
     limits: Limits
     tool_format: ToolFormat  # how this model writes calls
     tenant: str
-    fresh_seed: int  # for a request that names none: fixed now, so that a resumed request draws the same numbers
+    fresh_seed: Callable[[], int]  # for what names none: fixed now, so that a resumed request draws the same numbers
 
 
 @dataclass(frozen=True)
-class Call:
-    """A request in its internal form, and how its API wants to be answered."""
+class Part:
+    """One prompt of a request, in its internal form."""
 
     request: GenerateRequest
-    stream: bool
-    reply: Callable[[ReplyHead], Reply]
     names: Names  # at least of "prompt"
 
     def name_of(self, param: str) -> str:
@@ -40,3 +41,36 @@ class Call:
             head, dot, last = head.rpartition(".")
             rest = f"{dot}{last}{rest}"
         return param
+
+    def sample(self, number: int) -> GenerateRequest:
+        """Each draws numbers of its own; the first draws those that it would draw alone."""
+        sampling = self.request.sampling
+        seed = (sampling.seed + number) % 2**63
+        return msgspec.structs.replace(self.request, sampling=msgspec.structs.replace(sampling, seed=seed))
+
+
+@dataclass(frozen=True)
+class Call:
+    """A request as its generations, and how its API wants to be answered."""
+
+    parts: tuple[Part, ...]
+    stream: bool
+    reply: Callable[[ReplyHead], Reply]
+    samples: int = 1  # of each prompt; they are neighbours
+    echo: bool = False  # the reply repeats the prompts
+
+    @property
+    def requests(self) -> list[GenerateRequest]:
+        return [part.sample(number) for part in self.parts for number in range(self.samples)]
+
+    def part_of(self, index: int) -> Part:
+        """That of a generation."""
+        return self.parts[index // self.samples]
+
+
+def check_choices(prompts: int, samples: int, param: str, limits: Limits) -> int:
+    """How many samples of each prompt. `param` is what asks for several."""
+    if prompts * samples > limits.max_choices:
+        problem = f"at most {limits.max_choices} outputs of one request, asked for {prompts * samples}"
+        raise InvalidRequest(problem, param)
+    return samples

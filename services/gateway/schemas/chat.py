@@ -8,13 +8,13 @@ from typing import Any
 from services.gateway.errors import InvalidRequest
 from services.gateway.generation import GenerateRequest
 from services.gateway.replies.chat import ChatReply
-from services.gateway.schemas.call import Call, Terms
+from services.gateway.schemas.call import Call, Part, Terms, check_choices
 from services.gateway.schemas.constraint import OTHER_NAMES, bounded_json, only
 from services.gateway.schemas.decode import FieldRules, convert, decode_object
 from services.gateway.schemas.messages import read_messages
-from services.gateway.schemas.openai import IGNORED, UNSUPPORTED, asked_constraint, check_model, stream_options
+from services.gateway.schemas.openai import IGNORED, asked_constraint, check_model, stream_options
 from services.gateway.schemas.sampling import (
-    PositiveTokenCount,
+    TokenCount,
     check_range,
     check_top_logprobs,
     to_sampling,
@@ -26,11 +26,12 @@ from shared.namespaces import namespace
 
 BODY_RULES = FieldRules(
     IGNORED,
-    UNSUPPORTED
-    | {
+    {
         "audio": (),
+        "best_of": (1,),
         "chat_template": (),
         "documents": ([],),
+        "echo": (False,),
         "function_call": ("none",),
         "functions": ([],),
         "modalities": (["text"],),
@@ -44,7 +45,7 @@ BODY_RULES = FieldRules(
 
 class ChatFields(ToolFields, frozen=True, kw_only=True):
     messages: list[Any]
-    max_completion_tokens: PositiveTokenCount | None = None  # wins over max_tokens, its older name
+    max_completion_tokens: TokenCount | None = None  # wins over max_tokens, its older name
     logprobs: bool = False
     top_logprobs: int | None = None
     chat_template_kwargs: dict[str, Any] | None = None  # further variables of the model's template
@@ -57,6 +58,7 @@ def read_chat(body: bytes, terms: Terms) -> Call:
     fields = convert(decode_object(body), ChatFields, BODY_RULES)
     check_model(fields.model, terms.limits)
     options = stream_options(fields)
+    check_choices(1, fields.n, "n", terms.limits)
     tools = read_tools(fields, terms.limits.constraints, terms.tool_format)
     asked = only(tools.asked, asked_constraint(fields, terms.limits))
     request = GenerateRequest(
@@ -72,14 +74,19 @@ def read_chat(body: bytes, terms: Terms) -> Call:
             top_logprobs=_top_logprobs(fields, terms),
         ),
         text=to_text_options(fields, terms.limits, include_stop=fields.include_stop_str_in_output),
-        max_new_tokens=fields.max_completion_tokens or fields.max_tokens,
+        max_new_tokens=_max_new_tokens(fields),
         constraint=asked.constraint,
         namespace=namespace(terms.tenant, fields.extra_key, fields.cache_salt),
         priority=fields.priority,
     )
     check_range(fields.min_tokens, request.max_new_tokens, "min_tokens")
-    reply = partial(ChatReply, options=options, has_logprobs=fields.logprobs, tools=tools.format)
-    return Call(request, fields.stream, reply, {"prompt": "messages", **asked.names})
+    reply = partial(ChatReply, options=options, has_logprobs=fields.logprobs, samples=fields.n, tools=tools.format)
+    part = Part(request, {"prompt": "messages", **asked.names})
+    return Call((part,), fields.stream, reply, fields.n)
+
+
+def _max_new_tokens(fields: ChatFields) -> int | None:
+    return fields.max_tokens if fields.max_completion_tokens is None else fields.max_completion_tokens
 
 
 def _template_options(fields: ChatFields, caps: ConstraintsConfig) -> dict[str, Any]:

@@ -9,18 +9,18 @@ from services.gateway.errors import InvalidRequest
 from services.gateway.generation import GenerateRequest
 from services.gateway.limits import Limits
 from services.gateway.replies.completions import CompletionReply
-from services.gateway.schemas.call import Call, Terms
-from services.gateway.schemas.constraint import OTHER_NAMES
+from services.gateway.schemas.call import Call, Part, Terms, check_choices
+from services.gateway.schemas.constraint import OTHER_NAMES, Asked
 from services.gateway.schemas.decode import FieldRules, convert, decode_object
 from services.gateway.schemas.openai import (
     IGNORED,
-    UNSUPPORTED,
     OpenAIFields,
     asked_constraint,
     check_model,
     stream_options,
 )
 from services.gateway.schemas.sampling import (
+    SampleCount,
     check_prompt_ids,
     check_range,
     check_top_logprobs,
@@ -31,12 +31,14 @@ from shared.namespaces import namespace
 
 DEFAULT_MAX_TOKENS = 16  # OpenAI's
 
-BODY_RULES = FieldRules(IGNORED, UNSUPPORTED | {"suffix": ("",)}, OTHER_NAMES)
+BODY_RULES = FieldRules(IGNORED, {"suffix": ("",)}, OTHER_NAMES)
 
 
 class CompletionFields(OpenAIFields, frozen=True, kw_only=True):
-    prompt: str | list[Any]
+    prompt: str | list[Any]  # text or token ids, or several of either
     logprobs: int | None = None
+    echo: bool = False
+    best_of: SampleCount | None = None  # drawn in all; the likeliest n of them are answered
 
 
 def read_completion(body: bytes, terms: Terms) -> Call:
@@ -44,10 +46,29 @@ def read_completion(body: bytes, terms: Terms) -> Call:
     fields = convert(decode_object(body), CompletionFields, BODY_RULES)
     check_model(fields.model, terms.limits)
     options = stream_options(fields)
-    prompt = _prompt(fields.prompt, terms.limits)
-    top_logprobs = check_top_logprobs(fields.logprobs or 0, "logprobs", terms.limits)
+    samples = _samples(fields)
+    prompts = _prompts(fields.prompt, samples, terms.limits)
+    check_top_logprobs(fields.logprobs or 0, "logprobs", terms.limits)
     asked = asked_constraint(fields, terms.limits)
-    request = GenerateRequest(
+    parts = tuple(
+        Part(_request(fields, terms, prompt, asked), {"prompt": param, **asked.names})
+        for param, prompt in prompts.items()
+    )
+    reply = partial(
+        CompletionReply,
+        options=options,
+        has_logprobs=fields.logprobs is not None,
+        keep=fields.n,
+        samples=samples,
+    )
+    return Call(parts, fields.stream, reply, samples, fields.echo)
+
+
+def _request(fields: CompletionFields, terms: Terms, prompt: str | tuple[int, ...], asked: Asked) -> GenerateRequest:
+    max_new_tokens = fields.max_tokens if fields.max_tokens is not None else DEFAULT_MAX_TOKENS
+    check_range(fields.min_tokens, max_new_tokens, "min_tokens")
+    has_logprobs = fields.logprobs is not None
+    return GenerateRequest(
         prompt=prompt if isinstance(prompt, str) else None,
         prompt_token_ids=prompt if isinstance(prompt, tuple) else None,
         sampling=to_sampling(
@@ -55,28 +76,41 @@ def read_completion(body: bytes, terms: Terms) -> Call:
             terms,
             seed=fields.seed,
             min_new_tokens=fields.min_tokens,
-            logprobs=fields.logprobs is not None,
-            top_logprobs=top_logprobs,
+            logprobs=has_logprobs or (fields.best_of or 1) > fields.n,  # the likeliest are found by them
+            top_logprobs=fields.logprobs or 0,
+            prompt_logprobs_from=0 if has_logprobs and fields.echo else None,
         ),
         text=to_text_options(fields, terms.limits, include_stop=fields.include_stop_str_in_output),
-        max_new_tokens=fields.max_tokens or DEFAULT_MAX_TOKENS,
+        max_new_tokens=max_new_tokens,
         constraint=asked.constraint,
         namespace=namespace(terms.tenant, fields.extra_key, fields.cache_salt),
         priority=fields.priority,
     )
-    check_range(fields.min_tokens, request.max_new_tokens, "min_tokens")
-    reply = partial(CompletionReply, options=options, has_logprobs=fields.logprobs is not None)
-    return Call(request, fields.stream, reply, {"prompt": "prompt", **asked.names})
 
 
-def _prompt(prompt: str | list[Any], limits: Limits) -> str | tuple[int, ...]:
-    """Text or token ids; either may stand alone in a list. Booleans are no token ids."""
-    if isinstance(prompt, list) and len(prompt) == 1 and isinstance(prompt[0], str | list):
-        prompt = prompt[0]
-    elif isinstance(prompt, list) and len(prompt) > 1 and isinstance(prompt[0], str | list):
-        raise InvalidRequest("several prompts in one request are not supported yet", "prompt", "unsupported_parameter")
+def _samples(fields: CompletionFields) -> int:
+    if fields.best_of is None:
+        return fields.n
+    if fields.best_of < fields.n:
+        raise InvalidRequest(f"at least n, which is {fields.n}", "best_of")
+    if fields.stream and fields.best_of > fields.n:
+        raise InvalidRequest("the best are known at the end only, so not with stream", "best_of")
+    return fields.best_of
+
+
+def _prompts(given: str | list[Any], samples: int, limits: Limits) -> dict[str, str | tuple[int, ...]]:
+    """Each by what the client calls it."""
+    if isinstance(given, list) and given and isinstance(given[0], str | list):
+        check_choices(len(given), samples, "prompt", limits)
+        return {f"prompt.{place}": _prompt(each, f"prompt.{place}", limits) for place, each in enumerate(given)}
+    check_choices(1, samples, "n", limits)
+    return {"prompt": _prompt(given, "prompt", limits)}
+
+
+def _prompt(prompt: Any, param: str, limits: Limits) -> str | tuple[int, ...]:
+    """Booleans are no token ids."""
     if isinstance(prompt, str):
         return prompt
-    if not all(type(token_id) is int for token_id in prompt):
-        raise InvalidRequest("expected a string or an array of token ids", "prompt")
-    return check_prompt_ids(prompt, "prompt", limits)
+    if not isinstance(prompt, list) or not all(type(token_id) is int for token_id in prompt):
+        raise InvalidRequest("expected a string or an array of token ids", param)
+    return check_prompt_ids(prompt, param, limits)

@@ -1,13 +1,13 @@
 """The body of /generate, with SGLang's names, into the internal form.
 
-Sampling fields stand in `sampling_params` or at the top level, not in both.
+Sampling fields stand in `sampling_params` or at the top level, not in both. A prompt that is a list is as many prompts.
 """
 
 from __future__ import annotations
 
 from contextlib import nullcontext
 from functools import partial
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import msgspec
 from msgspec import Meta
@@ -16,14 +16,15 @@ from services.gateway.errors import InvalidRequest, within
 from services.gateway.generation import GenerateRequest
 from services.gateway.limits import Limits
 from services.gateway.replies.native import NativeOptions, NativeReply
-from services.gateway.schemas.call import Call, Terms
+from services.gateway.schemas.call import Call, Names, Part, Terms, check_choices
 from services.gateway.schemas.constraint import OTHER_NAMES, ConstraintFields, asked_by_fields
 from services.gateway.schemas.decode import FieldRules, convert, decode_object, field_names
+from services.gateway.schemas.native_lists import split
 from services.gateway.schemas.openai import ANY_MODEL, check_model
 from services.gateway.schemas.sampling import (
     CacheKey,
-    PositiveTokenCount,
     Priority,
+    SampleCount,
     TokenCount,
     check_prompt_ids,
     check_range,
@@ -36,10 +37,9 @@ from shared.namespaces import namespace
 DEFAULT_MAX_NEW_TOKENS = 128
 
 SAMPLING_RULES = FieldRules(
+    ignored=frozenset({"spaces_between_special_tokens"}),  # of tokenizers that this server does not have
     unsupported={
         "custom_params": (),
-        "n": (1,),
-        "spaces_between_special_tokens": (True,),
         "stop_regex": ([],),
     },
     instead=OTHER_NAMES,
@@ -48,7 +48,8 @@ SAMPLING_RULES = FieldRules(
 
 class NativeSampling(ConstraintFields, frozen=True, kw_only=True):
     temperature: Annotated[float, Meta(ge=0, le=100)] = 1.0
-    max_new_tokens: PositiveTokenCount = DEFAULT_MAX_NEW_TOKENS
+    n: SampleCount = 1
+    max_new_tokens: TokenCount = DEFAULT_MAX_NEW_TOKENS
     min_new_tokens: TokenCount = 0
     sampling_seed: Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)] | None = None  # another name of seed
     no_stop_trim: bool = False
@@ -62,7 +63,6 @@ BODY_RULES = FieldRules(
         "custom_logit_processor": (),
         "image_data": (),
         "input_embeds": (),
-        "logprob_start_len": (-1,),
         "lora_path": (),
         "return_hidden_states": (False,),
         "session_params": (),
@@ -81,6 +81,7 @@ class NativeFields(msgspec.Struct, frozen=True, kw_only=True):
     model: str = ANY_MODEL
     return_logprob: bool = False
     top_logprobs_num: int = 0
+    logprob_start_len: Annotated[int, Meta(ge=-1, le=2**31 - 1)] = -1  # position in the prompt; -1: not the prompt
     return_text_in_logprobs: bool = False
     extra_key: CacheKey | None = None
     cache_salt: CacheKey | None = None
@@ -89,7 +90,38 @@ class NativeFields(msgspec.Struct, frozen=True, kw_only=True):
 
 def read_native(body: bytes, terms: Terms) -> Call:
     """Raises ApiError for whatever cannot be served."""
-    raw = decode_object(body)
+    several = split(decode_object(body), terms.limits)
+    read = []
+    for place, raw in enumerate(several.bodies):
+        with several.naming(place):
+            read.append(_read(raw, terms))
+    first = read[0]
+    if any(one.samples != first.samples for one in read):
+        raise InvalidRequest("it must be the same for all prompts", "sampling_params.n")
+    check_choices(len(read), first.samples, "sampling_params.n", terms.limits)
+    parts = [
+        Part(one.request, {name: several.name(called, place) for name, called in one.names.items()})
+        for place, one in enumerate(read)
+    ]
+    reply = partial(
+        NativeReply,
+        options=[one.options for one in read for _ in range(first.samples)],
+        is_list=bool(several.listed) or first.samples > 1,
+    )
+    return Call(tuple(parts), first.stream, reply, first.samples)
+
+
+class _Read(NamedTuple):
+    """A body of one prompt."""
+
+    request: GenerateRequest
+    names: Names
+    stream: bool
+    samples: int
+    options: NativeOptions
+
+
+def _read(raw: dict[str, Any], terms: Terms) -> _Read:
     place, raw_sampling = _take_sampling(raw)
     fields = convert(raw, NativeFields, BODY_RULES)
     check_model(fields.model, terms.limits)
@@ -110,22 +142,34 @@ def read_native(body: bytes, terms: Terms) -> Call:
                 min_new_tokens=sampling.min_new_tokens,
                 logprobs=fields.return_logprob,
                 top_logprobs=top_logprobs if fields.return_logprob else 0,
+                prompt_logprobs_from=_scored_from(fields, sampling),
             ),
             text=to_text_options(sampling, terms.limits, include_stop=sampling.no_stop_trim),
             max_new_tokens=sampling.max_new_tokens,
             constraint=asked.constraint,
             namespace=namespace(terms.tenant, fields.extra_key, fields.cache_salt),
             priority=fields.priority,
+            client_id=fields.rid,
         )
     options = NativeOptions(fields.rid, fields.return_logprob, top_logprobs > 0, fields.return_text_in_logprobs)
-    names = {"prompt": prompt_param, **asked.names}
-    return Call(request, fields.stream, partial(NativeReply, options=options), names)
+    return _Read(request, {"prompt": prompt_param, **asked.names}, fields.stream, sampling.n, options)
+
+
+def _scored_from(fields: NativeFields, sampling: NativeSampling) -> int | None:
+    """By default the prompt is scored where nothing else is."""
+    if not fields.return_logprob:
+        return None
+    if fields.logprob_start_len < 0:
+        return None if sampling.max_new_tokens else 0
+    return fields.logprob_start_len
 
 
 def _take_sampling(raw: dict[str, Any]) -> tuple[str, Any]:
     """The raw sampling fields, out of `raw`, and their place: empty for the top level."""
     nested = raw.pop("sampling_params", None)
-    names = field_names(NativeSampling) | SAMPLING_RULES.unsupported.keys() | SAMPLING_RULES.instead.keys()
+    names = field_names(NativeSampling).union(
+        SAMPLING_RULES.ignored, SAMPLING_RULES.unsupported, SAMPLING_RULES.instead
+    )
     top_level = {name: raw.pop(name) for name in sorted(raw.keys() & names)}
     if nested is None:
         return "", top_level

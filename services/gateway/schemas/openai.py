@@ -10,7 +10,7 @@ from services.gateway.replies.openai import StreamOptions
 from services.gateway.schemas.constraint import Asked, ConstraintFields, asked_by_fields, only
 from services.gateway.schemas.decode import convert
 from services.gateway.schemas.response_format import asked_by_format
-from services.gateway.schemas.sampling import CacheKey, PositiveTokenCount, Priority, TokenCount
+from services.gateway.schemas.sampling import CacheKey, Priority, SampleCount, TokenCount
 from shared import wire
 
 ANY_MODEL = "default"
@@ -27,16 +27,12 @@ IGNORED = frozenset(
         "user",
     }
 )
-UNSUPPORTED: dict[str, tuple[Any, ...]] = {
-    "best_of": (1,),
-    "echo": (False,),
-    "n": (1,),
-}
 
 
 class OpenAIFields(ConstraintFields, frozen=True, kw_only=True):
     model: str = ANY_MODEL
-    max_tokens: PositiveTokenCount | None = None
+    n: SampleCount = 1
+    max_tokens: TokenCount | None = None
     min_tokens: TokenCount = 0
     response_format: dict[str, Any] | None = None
     stream: bool = False

@@ -59,7 +59,7 @@ def asked_by_format(raw: dict[str, Any] | None, fields: ConstraintFields, caps: 
                 convert(raw, _TextFormat)
             return NOT_ASKED
         case _:
-            raise InvalidRequest(f"one of {', '.join(TYPES)}", f"{FIELD}.type")
+            raise InvalidRequest(f"its type is one of {', '.join(TYPES)}", FIELD)
 
 
 def _of_object(raw: dict[str, Any], fields: ConstraintFields, caps: ConstraintsConfig) -> Asked:

@@ -22,6 +22,7 @@ SMALLEST_TOP_P = 1e-6  # stands for 0: both leave only the most likely token
 
 TokenCount: TypeAlias = Annotated[int, Meta(ge=0, le=2**31 - 1)]
 PositiveTokenCount: TypeAlias = Annotated[int, Meta(ge=1, le=2**31 - 1)]
+SampleCount: TypeAlias = Annotated[int, Meta(ge=1, le=2**31 - 1)]
 CacheKey: TypeAlias = Annotated[str, Meta(max_length=256)]
 Priority: TypeAlias = Annotated[int, Meta(ge=-1000, le=1000)]  # larger runs earlier, among a tenant's own requests
 
@@ -45,9 +46,16 @@ class SamplingFields(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def to_sampling(
-    fields: SamplingFields, terms: Terms, *, seed: int | None, min_new_tokens: int, logprobs: bool, top_logprobs: int
+    fields: SamplingFields,
+    terms: Terms,
+    *,
+    seed: int | None,
+    min_new_tokens: int,
+    logprobs: bool,
+    top_logprobs: int,
+    prompt_logprobs_from: int | None = None,
 ) -> wire.Sampling:
-    seed = seed if seed is not None else terms.fresh_seed
+    seed = seed if seed is not None else terms.fresh_seed()
     return wire.Sampling(
         seed=seed % 2**63,
         temperature=fields.temperature,
@@ -63,6 +71,7 @@ def to_sampling(
         ignore_eos=fields.ignore_eos,
         logprobs=logprobs,
         top_logprobs=top_logprobs,
+        prompt_logprobs_from=prompt_logprobs_from,
     )
 
 

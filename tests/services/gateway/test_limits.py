@@ -68,4 +68,7 @@ def test_namespaces_are_a_tenants_own():
 
 
 def test_limits_come_from_the_configuration_and_the_card(tiny_card):
-    assert Limits.of(Config(gateway=GatewayConfig(max_stop_strings=4, max_logit_bias=10)), tiny_card) == LIMITS
+    assert (
+        Limits.of(Config(gateway=GatewayConfig(max_choices=8, max_stop_strings=4, max_logit_bias=10)), tiny_card)
+        == LIMITS
+    )

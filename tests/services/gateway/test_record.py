@@ -106,6 +106,6 @@ async def test_a_stream_that_broke_is_a_failure_although_it_began_well(lines):
 def test_a_mistake_of_ours_is_not_put_down_to_the_client():
     """The handler's exception closes the stream, which abandons the request."""
     record = RequestRecord("r", "/generate", Metrics())
-    record.stream = Stream(lambda: None)
-    record.stream.finish(Ending(Usage(), 1, None, error=CLIENT_CLOSED))
+    record.stream = Stream(1, lambda index: None)
+    record.stream.finish(0, Ending(Usage(), 1, None, error=CLIENT_CLOSED))
     assert record.close(500)["outcome"] == "failed"

@@ -11,30 +11,43 @@ def delta(text, tokens):
 
 
 async def test_pieces_come_as_they_are_delivered():
-    stream = Stream(lambda: None)
+    stream = Stream(1, lambda index: None)
     reading = asyncio.create_task(collect(stream))
     for text in ("a", "b"):
-        stream.deliver(delta(text, 1))
+        stream.deliver(0, delta(text, 1))
         await asyncio.sleep(0)
         await asyncio.sleep(0)
-    stream.finish(ENDING)
-    assert [piece.text for piece in await reading] == ["a", "b"]
-    assert stream.ending == ENDING
+    stream.finish(0, ENDING)
+    assert [piece.text for _, piece in (await reading)[:-1]] == ["a", "b"]
+    assert stream.endings == {0: ENDING}
 
 
 async def test_a_slow_reader_gets_what_it_missed_in_one_piece():
-    stream = Stream(lambda: None)
-    stream.deliver(delta("a", 1))
-    stream.deliver(delta("b", 2))
-    stream.finish(ENDING)
-    assert await collect(stream) == [Delta("ab", (0, 0, 1), Usage(1, 0, 2))]
+    stream = Stream(1, lambda index: None)
+    stream.deliver(0, delta("a", 1))
+    stream.deliver(0, delta("b", 2))
+    stream.finish(0, ENDING)
+    assert await collect(stream) == [(0, Delta("ab", (0, 0, 1), Usage(1, 0, 2))), (0, ENDING)]
+
+
+async def test_generations_take_turns_and_each_ends_after_its_last_piece():
+    stream = Stream(2, lambda index: None)
+    stream.deliver(0, delta("a", 1))
+    stream.deliver(1, delta("b", 1))
+    stream.finish(0, ENDING)
+    stream.deliver(1, delta("c", 1))
+    stream.finish(1, ENDING)
+    found = [(index, getattr(news, "text", None)) for index, news in await collect(stream)]
+    assert found == [(0, "a"), (1, "bc"), (0, None), (1, None)]
 
 
 async def test_closing_early_tells_and_closing_late_does_not():
     told = []
-    stream = Stream(lambda: told.append(1))
+    stream = Stream(2, told.append)
+    stream.finish(0, ENDING)
     stream.close()
-    stream.finish(ENDING)
+    assert told == [1]
+    stream.finish(1, ENDING)
     stream.close()
     assert told == [1]
 

@@ -1,9 +1,10 @@
 import json
 
-from services.gateway.generation import Delta, Ending, Usage, merge
+from services.gateway.generation import Delta, Ending, Usage
 from services.gateway.replies.native import NativeOptions, NativeReply
 from services.gateway.replies.reply import ReplyHead
 from shared import wire
+from tests.support.replies import events, whole
 
 HEAD = ReplyHead("abc", "tiny", 1700000000, lambda: 1.5)
 PIECES = [
@@ -13,12 +14,12 @@ PIECES = [
 
 
 def reply(client_id=None, *, logprobs=False, top=False, text=False):
-    return NativeReply(HEAD, options=NativeOptions(client_id, logprobs, top, text))
+    return NativeReply(HEAD, options=[NativeOptions(client_id, logprobs, top, text)], is_list=False)
 
 
 def test_a_whole_reply():
     ending = Ending(Usage(5, 3, 2), 1, "tokenizer-1", "stop", 9)
-    assert reply().whole(merge(PIECES), ending) == {
+    assert whole(reply(), PIECES, ending) == {
         "text": "Hello",
         "output_ids": (1, 2),
         "meta_info": {
@@ -34,27 +35,26 @@ def test_a_whole_reply():
 
 def test_length_says_how_long():
     ending = Ending(Usage(5, 3, 2), 1, "tokenizer-1", "length")
-    assert reply().whole(merge(PIECES), ending)["meta_info"]["finish_reason"] == {"type": "length", "length": 2}
+    assert whole(reply(), PIECES, ending)["meta_info"]["finish_reason"] == {"type": "length", "length": 2}
 
 
 def test_a_stream_is_cumulative():
-    native = reply("mine")
     ending = Ending(Usage(5, 3, 2), 1, "tokenizer-1", "stop", "END")
-    events = [event for piece in PIECES for event in native.events(piece)] + native.closing(ending)
-    assert [event["text"] for event in events] == ["Hel", "Hello", "Hello"]
-    assert [event["output_ids"] for event in events] == [(1,), (1, 2), (1, 2)]
-    assert [event["meta_info"]["completion_tokens"] for event in events] == [1, 2, 2]
-    reasons = [event["meta_info"]["finish_reason"] for event in events]
+    found = events(reply("mine"), PIECES, ending)
+    assert [event["text"] for event in found] == ["Hel", "Hello", "Hello"]
+    assert [event["output_ids"] for event in found] == [(1,), (1, 2), (1, 2)]
+    assert [event["meta_info"]["completion_tokens"] for event in found] == [1, 2, 2]
+    reasons = [event["meta_info"]["finish_reason"] for event in found]
     assert reasons == [None, None, {"type": "stop", "matched": "END"}]
-    assert {event["meta_info"]["id"] for event in events} == {"mine"}
+    assert {event["meta_info"]["id"] for event in found} == {"mine"}
 
 
 def test_logprobs_are_triples():
     ending = Ending(Usage(5, 3, 2), 1, "tokenizer-1", "stop")
-    meta_info = reply(logprobs=True).whole(merge(PIECES), ending)["meta_info"]
+    meta_info = whole(reply(logprobs=True), PIECES, ending)["meta_info"]
     assert meta_info["output_token_logprobs"] == [[-0.5, 1, None], [-9999.0, 2, None]]
     assert "output_top_logprobs" not in meta_info
-    meta_info = reply(logprobs=True, top=True, text=True).whole(merge(PIECES), ending)["meta_info"]
+    meta_info = whole(reply(logprobs=True, top=True, text=True), PIECES, ending)["meta_info"]
     assert meta_info["output_token_logprobs"][0] == [-0.5, 1, "Hel"]
     assert meta_info["output_top_logprobs"] == [[[-0.5, 1, "Hel"], [-2.0, 7, "Ho"]], []]
     json.dumps(meta_info, allow_nan=False)

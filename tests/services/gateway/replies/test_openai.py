@@ -4,12 +4,13 @@ import json
 
 import pytest
 
-from services.gateway.generation import Delta, Ending, Usage, merge
+from services.gateway.generation import Delta, Ending, Usage
 from services.gateway.replies.chat import ChatReply
 from services.gateway.replies.completions import CompletionReply
 from services.gateway.replies.openai import StreamOptions
 from services.gateway.replies.reply import ReplyHead
 from shared import wire
+from tests.support.replies import events, whole
 
 HEAD = ReplyHead("abc", "tiny", 1700000000, lambda: 1.5)
 PIECES = [
@@ -37,13 +38,13 @@ def completion(options=None, *, has_logprobs=False):
 
 
 def chunks(reply, pieces=PIECES):
-    found = [chunk for piece in pieces for chunk in reply.events(piece)] + reply.closing(ENDING)
+    found = events(reply, pieces, ENDING)
     json.dumps(found, allow_nan=False)
     return found
 
 
 def test_a_chat_completion():
-    assert chat().whole(merge(PIECES), ENDING) == {
+    assert whole(chat(), PIECES, ENDING) == {
         "id": "chatcmpl-abc",
         "object": "chat.completion",
         "created": 1700000000,
@@ -61,7 +62,7 @@ def test_a_chat_completion():
 
 
 def test_a_completion():
-    assert completion().whole(merge(PIECES), ENDING) == {
+    assert whole(completion(), PIECES, ENDING) == {
         "id": "cmpl-abc",
         "object": "text_completion",
         "created": 1700000000,
@@ -108,8 +109,8 @@ def test_usage_only_where_it_was_asked_for(make):
 
 
 def test_chat_logprobs_have_an_entry_a_token():
-    whole = chat(has_logprobs=True).whole(merge(PIECES), ENDING)["choices"][0]["logprobs"]
-    assert whole["content"] == [
+    logprobs = whole(chat(has_logprobs=True), PIECES, ENDING)["choices"][0]["logprobs"]
+    assert logprobs["content"] == [
         {
             "token": "Hel",
             "logprob": -0.5,
@@ -123,17 +124,17 @@ def test_chat_logprobs_have_an_entry_a_token():
         {"token": "��", "logprob": -9999.0, "bytes": [152, 128], "top_logprobs": []},
     ]
     streamed = [chunk["choices"][0]["logprobs"] for chunk in chunks(chat(has_logprobs=True))]
-    assert [entry for logprobs in streamed if logprobs for entry in logprobs["content"]] == whole["content"]
+    assert [entry for each in streamed if each for entry in each["content"]] == logprobs["content"]
 
 
 def test_completion_logprobs_are_four_lists():
-    whole = completion(has_logprobs=True).whole(merge(PIECES), ENDING)["choices"][0]["logprobs"]
-    assert whole == {
+    logprobs = whole(completion(has_logprobs=True), PIECES, ENDING)["choices"][0]["logprobs"]
+    assert logprobs == {
         "tokens": ["Hel", "bytes:\\x6c\\xf0\\x9f", "bytes:\\x98\\x80"],
         "token_logprobs": [-0.5, -1.0, -9999.0],
         "top_logprobs": [{"Hel": -0.5, "Ho": -2.0}, {"bytes:\\x6c\\xf0\\x9f": -1.0}, {"bytes:\\x98\\x80": -9999.0}],
         "text_offset": [0, 3, 4],
     }
     streamed = [chunk["choices"][0]["logprobs"] for chunk in chunks(completion(has_logprobs=True))]
-    for name, values in whole.items():
-        assert [value for logprobs in streamed if logprobs for value in logprobs[name]] == values
+    for name, values in logprobs.items():
+        assert [value for each in streamed if each for value in each[name]] == values

@@ -9,12 +9,13 @@ from hypothesis import strategies as st
 from openai.lib.streaming.chat import ChatCompletionStreamState
 from openai.types.chat import ChatCompletion, ChatCompletionChunk
 
-from services.gateway.generation import Delta, Ending, Usage, merge
+from services.gateway.generation import Delta, Ending, Usage
 from services.gateway.replies.chat import ChatReply
 from services.gateway.replies.openai import StreamOptions
 from services.gateway.replies.reply import ReplyHead
 from shared import wire
 from shared.tool_format import HERMES, LLAMA3
+from tests.support import replies
 
 HEAD = ReplyHead("abc", "tiny", 1700000000, lambda: 1.5)
 PARIS, ROME = '{"city": "Paris"}', '{"city": "Ro\\"}</tool_call>"}'
@@ -42,13 +43,13 @@ def reply(style, *, has_logprobs=False):
 
 
 def whole(style, text, finish_reason="stop"):
-    (choice,) = reply(style).whole(merge(deltas_of([text])), ending(finish_reason))["choices"]
+    (choice,) = replies.whole(reply(style), deltas_of([text]), ending(finish_reason))["choices"]
     return choice
 
 
 def streamed(style, pieces, finish_reason="stop", *, has_logprobs=False):
     one = reply(style, has_logprobs=has_logprobs)
-    chunks = [chunk for delta in deltas_of(pieces) for chunk in one.events(delta)] + one.closing(ending(finish_reason))
+    chunks = replies.events(one, deltas_of(pieces), ending(finish_reason))
     json.dumps(chunks, allow_nan=False)
     return chunks
 
@@ -81,7 +82,7 @@ def test_a_message_of_calls_alone_has_no_content(style):
 
 
 def test_the_official_types_take_it(style):
-    body = reply(style).whole(merge(deltas_of([two_calls(style)])), ending())
+    body = replies.whole(reply(style), deltas_of([two_calls(style)]), ending())
     message = ChatCompletion.model_validate(body, strict=True).choices[0].message
     assert [json.loads(call.function.arguments)["city"] for call in message.tool_calls] == ["Paris", 'Ro"}</tool_call>']
 
@@ -176,7 +177,7 @@ def test_every_tokens_logprobs_come_once(style, text):
     ]
     assert found == [str(place) for place in range(len(pieces))]
     assert accumulated(chunks).message.content == text
-    all_at_once = reply(style, has_logprobs=True).whole(merge(deltas_of(pieces)), ending())["choices"][0]["logprobs"]
+    all_at_once = replies.whole(reply(style, has_logprobs=True), deltas_of(pieces), ending())["choices"][0]["logprobs"]
     assert [entry["token"] for entry in all_at_once["content"]] == found
 
 

@@ -38,7 +38,7 @@ def nested(levels):
     ],
 )
 def test_harmless_fields_change_nothing(fields):
-    assert read(**fields).request == read().request
+    assert read(**fields).parts[0].request == read().parts[0].request
 
 
 @pytest.mark.parametrize(
@@ -66,11 +66,11 @@ def test_an_older_or_another_name_is_refused_with_a_hint(name, hint):
 
 def test_what_templates_take_is_handed_on():
     given = {"chat_template_kwargs": {"enable_thinking": False}, "continue_final_message": True}
-    assert read(**given, add_generation_prompt=False).request.template_options == {
+    assert read(**given, add_generation_prompt=False).parts[0].request.template_options == {
         **given,
         "add_generation_prompt": False,
     }
-    assert read(add_generation_prompt=True).request.template_options == {"add_generation_prompt": True}
+    assert read(add_generation_prompt=True).parts[0].request.template_options == {"add_generation_prompt": True}
 
 
 @pytest.mark.parametrize(
@@ -94,21 +94,21 @@ def test_either_of_tools_and_a_format_constrains_the_output():
     assert refusal(tools=tools, response_format=json_object).param == "response_format"
     assert refusal(tools=tools, regex="a").param == "regex"
     asked = read(tools=tools, tool_choice="none", response_format=json_object)
-    assert asked.request.constraint == wire.Constraint("json_object", "")
-    assert asked.request.tools is None
+    assert asked.parts[0].request.constraint == wire.Constraint("json_object", "")
+    assert asked.parts[0].request.tools is None
 
 
 def test_a_later_stages_words_become_the_clients():
     schema = {"type": "json_schema", "json_schema": {"name": "b", "schema": {}}}
     call = read(response_format=schema)
-    assert call.name_of("prompt") == "messages"
-    assert call.name_of("constraint.properties.a") == "response_format.json_schema.schema.properties.a"
-    assert call.name_of("seed.constraint") == "seed.constraint"
+    assert call.parts[0].name_of("prompt") == "messages"
+    assert call.parts[0].name_of("constraint.properties.a") == "response_format.json_schema.schema.properties.a"
+    assert call.parts[0].name_of("seed.constraint") == "seed.constraint"
 
 
 @pytest.mark.parametrize("model", [{}, {"model": "tiny"}, {"model": "default"}, {"model": None}])
 def test_the_model_by_its_name_or_by_default(model):
-    assert read(**model).request.messages is not None
+    assert read(**model).parts[0].request.messages is not None
 
 
 def test_another_model_does_not_exist():
@@ -117,15 +117,15 @@ def test_another_model_does_not_exist():
 
 
 def test_either_name_of_the_limit():
-    assert read().request.max_new_tokens is None
-    assert read(max_tokens=5).request.max_new_tokens == 5
-    assert read(max_tokens=5, max_completion_tokens=6).request.max_new_tokens == 6
+    assert read().parts[0].request.max_new_tokens is None
+    assert read(max_tokens=5).parts[0].request.max_new_tokens == 5
+    assert read(max_tokens=5, max_completion_tokens=6).parts[0].request.max_new_tokens == 6
 
 
 def test_logprobs():
-    assert not read().request.sampling.logprobs
-    assert read(logprobs=True).request.sampling.top_logprobs == 0
-    asked = read(logprobs=True, top_logprobs=3).request.sampling
+    assert not read().parts[0].request.sampling.logprobs
+    assert read(logprobs=True).parts[0].request.sampling.top_logprobs == 0
+    asked = read(logprobs=True, top_logprobs=3).parts[0].request.sampling
     assert (asked.logprobs, asked.top_logprobs) == (True, 3)
     for fields in ({"top_logprobs": 3}, {"logprobs": True, "top_logprobs": 21}, {"logprobs": True, "top_logprobs": -1}):
         assert refusal(**fields).param == "top_logprobs"
@@ -140,9 +140,9 @@ def test_stream_options():
 
 
 def test_the_stop_string_can_stay_in_the_text():
-    assert read(stop="x", include_stop_str_in_output=True).request.text == wire.TextOptions(("x",), True, True)
+    assert read(stop="x", include_stop_str_in_output=True).parts[0].request.text == wire.TextOptions(("x",), True, True)
 
 
 def test_priority():
-    assert read(priority=-5).request.priority == -5
+    assert read(priority=-5).parts[0].request.priority == -5
     assert refusal(priority=10**9).param == "priority"

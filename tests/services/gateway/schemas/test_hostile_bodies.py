@@ -41,7 +41,7 @@ def test_any_body_is_read_or_refused(read, struct, rules, least):
     def check(found):
         refused = None
         try:
-            request = read(msgspec.json.encode({**least, **found}), TERMS).request
+            request = read(msgspec.json.encode({**least, **found}), TERMS).parts[0].request
             msgspec.msgpack.encode(OpenRequest("r", request, 0.0, 0.0, 0.0).encode())
         except ApiError as error:
             refused = error.error
@@ -77,7 +77,7 @@ def test_what_is_nested_deeply_travels_or_is_refused(field, levels):
     body = f'{{"messages": [{{"role": "user", "content": "x"}}], {field % deep(levels)}}}'.encode()
     refused = None
     try:
-        request = chat.read_chat(body, TERMS).request
+        request = chat.read_chat(body, TERMS).parts[0].request
         msgspec.msgpack.decode(
             msgspec.msgpack.encode(OpenRequest("r", request, 0.0, 0.0, 0.0).encode()), type=wire.Encode
         )

@@ -19,7 +19,7 @@ from services.executor.constraint.source.schema_disjoint import canonical, disjo
 from services.executor.constraint.source.schema_document import Document, Path
 from services.executor.constraint.source.schema_finite import finite_names
 from services.executor.constraint.source.schema_flatten import Flattener
-from services.executor.constraint.source.schema_formats import PATTERNS
+from services.executor.constraint.source.schema_formats import ANYTHING, PATTERNS
 from services.executor.constraint.source.schema_keywords import ENFORCED, UNENFORCED
 from services.executor.constraint.source.schema_numbers import FORMATS, number
 from services.executor.constraint.source.schema_numbers import writable as writable_number
@@ -80,6 +80,10 @@ class Compiler:
             self._names[key] = f"ref{len(self._names)}"
             self._pending.append((self._names[key], parts))
         return {"$ref": f"#/$defs/{self._names[key]}"}
+
+    def built(self, conjunction: Conjunction) -> Emitted:
+        parts, _ = self._flattener.flatten(conjunction)
+        return None if parts is None else self._built(parts)
 
     def unenforced(self, message: str, path: Path) -> None:
         if self._strict:
@@ -177,7 +181,7 @@ class Compiler:
 
     def _check_formats(self, parts: list[Part], types: set[str]) -> None:
         for value, path in each(parts, "format"):
-            of_strings, of_numbers = value in PATTERNS, value in FORMATS
+            of_strings, of_numbers = value in PATTERNS or value in ANYTHING, value in FORMATS
             if not (of_strings or of_numbers) or (of_numbers and "integer" not in types):
                 self.unenforced(f"format {value!r} cannot be enforced", path)
 

@@ -65,8 +65,9 @@ class Document:
             raise Refused(f"{error.ref!r} points to nothing in this document", at) from None
 
     def _path_of(self, reference: str, at: Path) -> Path:
-        if self._id and reference.startswith(self._id.rstrip("#")):
-            reference = reference[len(self._id.rstrip("#")) :] or "#"
+        document, _, fragment = reference.partition("#")
+        if self._id and document == self._id.rstrip("#"):
+            reference = f"#{fragment}"
         if not reference.startswith("#"):
             raise Refused(f"{reference!r} is in another document", at)
         fragment = unquote(reference[1:])

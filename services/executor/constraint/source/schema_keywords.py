@@ -14,7 +14,15 @@ NUMBERS = frozenset({"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum
 STRINGS = frozenset({"minLength", "maxLength", "pattern", "format"})
 ARRAYS = frozenset({"prefixItems", "items", "minItems", "maxItems"})
 OBJECTS = frozenset(
-    {"properties", "required", "additionalProperties", "patternProperties", "minProperties", "maxProperties"}
+    {
+        "properties",
+        "required",
+        "additionalProperties",
+        "patternProperties",
+        "propertyNames",
+        "minProperties",
+        "maxProperties",
+    }
 )
 ENFORCED = APPLICATORS | NUMBERS | STRINGS | ARRAYS | OBJECTS
 
@@ -57,7 +65,6 @@ UNENFORCED = frozenset(
         "maxContains",
         "minContains",
         "not",
-        "propertyNames",
         "then",
         "unevaluatedItems",
         "unevaluatedProperties",
@@ -71,7 +78,6 @@ _IDLE: dict[str, tuple[Any, ...]] = {
     "uniqueItems": (False,),
     "unevaluatedItems": (True, {}),
     "unevaluatedProperties": (True, {}),
-    "propertyNames": (True, {}, {"type": "string"}),
     "dependentRequired": ({},),
     "dependentSchemas": ({},),
     "dependencies": ({},),

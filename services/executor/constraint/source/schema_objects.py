@@ -1,7 +1,7 @@
 """Objects of a JSON schema, for the engine. Knows nothing of other types.
 
-Properties come in the order of the schema, then those that are only required, then others. Names that no schema speaks
-of can come twice; that is harmless, since each of the values is valid, but it cannot be counted on for `minProperties`.
+Properties come in the order of the schema, then those that are only required or listed in `propertyNames`, then others.
+Names that no schema speaks of can come twice: a grammar cannot remember them. Whichever value a parser takes is valid.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import Any
 
 from services.executor.constraint.source.refused import Refused
 from services.executor.constraint.source.schema_document import Path
+from services.executor.constraint.source.schema_names import Names, names_of
 from services.executor.constraint.source.schema_parts import Context, Emitted, Located, Part, each, greatest, least
 from services.executor.constraint.source.schema_patterns import search_exactly
 from services.executor.constraint.source.schema_strings import writable
@@ -20,12 +21,19 @@ from services.executor.constraint.source.schema_strings import writable
 def object_(parts: Sequence[Part], context: Context) -> Emitted:
     required = list(dict.fromkeys(name for names, _ in each(parts, "required") for name in names))
     names = list(dict.fromkeys([*(name for found, _ in each(parts, "properties") for name in found), *required]))
+    allowed = names_of(parts, context)
+    if allowed is not None and allowed.listed is not None:
+        names = list(dict.fromkeys([*(name for name in names if name in allowed.listed), *allowed.listed]))
+        if missing := [name for name in required if name not in allowed.listed]:
+            return context.never(f"property {missing[0]!r} is required, and is not one of propertyNames", parts[0].path)
     properties = {name: _property(parts, name, context) for name in names}
     for name in required:
         if properties[name] is None:
             return context.never(f"property {name!r} is required, and no value of it is valid", parts[0].path)
     patterns = _patterns(parts, names, context)
     extra = context.child([Located(value, path) for value, path in each(parts, "additionalProperties")])
+    if allowed is not None:
+        patterns, extra = _within(allowed, names, patterns, extra, parts, context), None
     result: dict[str, Any] = {
         "type": "object",
         "properties": {name: False if value is None else value for name, value in properties.items()},
@@ -34,6 +42,18 @@ def object_(parts: Sequence[Part], context: Context) -> Emitted:
         "additionalProperties": False if extra is None else extra,
     }
     return _counted(result, greatest(parts, "minProperties"), least(parts, "maxProperties"), parts, context)
+
+
+def _within(
+    allowed: Names, names: list[str], patterns: dict[str, Any], extra: Emitted, parts: Sequence[Part], context: Context
+) -> dict[str, Any]:
+    """The patterns of what keys there may be besides those that are named."""
+    if allowed.listed is not None:
+        return {}
+    if names or patterns:
+        path = next(each(parts, "propertyNames"))[1]
+        context.unenforced("propertyNames that are not listed are kept where no property is named", path)
+    return {allowed.pattern: False if extra is None else extra}
 
 
 def _property(parts: Sequence[Part], name: str, context: Context) -> Emitted:

@@ -51,6 +51,9 @@ class Context(Protocol):
     def child(self, conjunction: Conjunction) -> Emitted:
         """What satisfies all of these."""
 
+    def built(self, conjunction: Conjunction) -> Emitted:
+        """The same, written out where it stands."""
+
     def unenforced(self, message: str, path: Path) -> None:
         """Something cannot be kept: raises Refused, unless that is left to the model."""
 

@@ -67,8 +67,8 @@ def test_modes_of_our_own_stand_beside_it():
 @pytest.mark.parametrize(
     ("response_format", "param"),
     [
-        ({"type": "sound"}, "response_format.type"),
-        ({"type": ["text"]}, "response_format.type"),
+        ({"type": "sound"}, "response_format"),
+        ({"type": ["text"]}, "response_format"),
         ({}, "response_format.type"),
         ({"type": "text", "schema": SCHEMA}, "response_format.schema"),
         ({"type": "json_object", "json_schema": {}}, "response_format.json_schema"),

@@ -145,6 +145,7 @@ class Compiler:
         beside: list[Located | Part] = [part.without(keyword) if part is chooser else part for part in parts]
         options = [Located(option, chooser.at(keyword, index)) for index, option in enumerate(chooser.get(keyword))]
         if keyword == "oneOf":
+            beside += _told_by(chooser)
             self._check_exclusive(beside, options, chooser.at(keyword))
         emitted = [self.child([*beside, option]) for option in options]
         return _any_of([schema for schema in emitted if schema is not None])
@@ -184,6 +185,13 @@ class Compiler:
             of_strings, of_numbers = value in PATTERNS or value in ANYTHING, value in FORMATS
             if not (of_strings or of_numbers) or (of_numbers and "integer" not in types):
                 self.unenforced(f"format {value!r} cannot be enforced", path)
+
+
+def _told_by(chooser: Part) -> list[Located]:
+    """That the property which tells alternatives apart is there, even if it has a default."""
+    discriminator = chooser.schema.get("discriminator")
+    name = discriminator.get("propertyName") if isinstance(discriminator, dict) else None
+    return [Located({"required": [name]}, chooser.at("discriminator"))] if isinstance(name, str) else []
 
 
 def _kept(part: Part, besides: str | int) -> dict[str, Any]:

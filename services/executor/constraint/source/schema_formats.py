@@ -57,5 +57,5 @@ PATTERNS: dict[str, str] = {
     "uuid": rf"{_HEX}{{8}}-{_HEX}{{4}}-{_HEX}{{4}}-{_HEX}{{4}}-{_HEX}{{12}}",
 }
 # Of these any string is a value: they say how it is shown or used.
-ANYTHING = frozenset({"path", "file-path", "directory-path", "password", "binary"})
+ANYTHING = frozenset({"path", "file-path", "directory-path", "password", "binary", "json-string"})
 MAX_LENGTHS: dict[str, int] = {"email": 254, "hostname": 253}

@@ -189,6 +189,14 @@ TAKEN: list[tuple[Any, list[str], list[str]]] = [
         ['{"": null}', '{"a": 1}'],
     ),
     ({"type": "object", "propertyNames": {"format": "uuid"}}, ["{}"], ['{"a": null}']),
+    (
+        {
+            "oneOf": [{"type": "object", "properties": {"k": {"const": kind, "default": kind}}} for kind in "ab"],
+            "discriminator": {"propertyName": "k"},
+        },
+        ['{"k": "a"}', '{"k": "b", "c": 1}'],
+        ["{}", '{"k": "c"}'],
+    ),
     ({"type": "string", "format": "password"}, ['"a"'], ["1"]),
     (
         {"oneOf": [{"properties": {"k": {"const": kind}}, "required": ["k"]} for kind in "ab"], "type": "object"},

@@ -13,6 +13,7 @@ from services.gateway.generation_routes import GenerationRoutes
 from services.gateway.limits import Keyring, Limits
 from services.gateway.metrics import Metrics
 from services.gateway.middleware import accounting, authentication, checked_query, common_headers
+from services.gateway.openapi import route as openapi
 from services.gateway.operation_routes import OperationRoutes
 from services.gateway.text_routes import TextRoutes
 from shared.config import Config
@@ -35,4 +36,5 @@ def make_app(dispatcher: Dispatcher, settings: Config, card: ModelCard, keys: Ke
     CacheRoutes(dispatcher, shows_text=config.show_cached_text).add_to(app.router)
     operations = OperationRoutes(dispatcher, card, limits, metrics, int(time.time()))
     operations.add_to(app.router, enable_metrics=config.enable_metrics)
+    openapi.add_to(app.router)
     return app

@@ -63,9 +63,11 @@ def within(path: str) -> Iterator[None]:
 
 def error_form(path: str, request_id: str) -> ErrorForm:
     """How errors look to the clients of this path."""
-    if path == ANTHROPIC_ROUTE or path.startswith(f"{ANTHROPIC_ROUTE}/"):
-        return partial(anthropic_error_body, request_id)
-    return error_body
+    return partial(anthropic_error_body, request_id) if is_anthropics(path) else error_body
+
+
+def is_anthropics(path: str) -> bool:
+    return path == ANTHROPIC_ROUTE or path.startswith(f"{ANTHROPIC_ROUTE}/")
 
 
 def error_body(error: wire.Error) -> dict[str, Any]:

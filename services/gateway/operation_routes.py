@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 from typing import Any
 
@@ -11,14 +12,18 @@ from aiohttp import web
 from sapwood import __version__
 from services.gateway.dispatch import Dispatcher
 from services.gateway.errors import ApiError
+from services.gateway.generation import GenerateRequest
 from services.gateway.limits import Limits
 from services.gateway.metrics import CONTENT_TYPE, Metrics
+from services.gateway.middleware import CALLER, RECORD
 from services.gateway.schemas.openai import check_model
 from services.gateway.sse import json_response
+from shared import wire
 from shared.model_card import ModelCard
 
 SCRAPE_TIMEOUT_S = 0.5  # for the scheduler's figures; without them a scrape shows the last ones
 INFO_TIMEOUT_S = 2.0
+GENERATE_TIMEOUT_S = 20.0
 
 
 class OperationRoutes:
@@ -42,7 +47,9 @@ class OperationRoutes:
             router.add_get("/metrics", self.metrics)
         router.add_get("/v1/models", self.models)
         router.add_get("/v1/models/{model_id:.+}", self.model)
+        router.add_get("/model_info", self.model_info)
         router.add_get("/get_model_info", self.model_info)
+        router.add_get("/health_generate", self.health_generate, allow_head=False)
         router.add_get("/server_info", self.server_info)
 
     async def health(self, _request: web.Request) -> web.Response:
@@ -51,6 +58,18 @@ class OperationRoutes:
         if not troubles:
             return json_response({"version": __version__, "status": "healthy"})
         return json_response({"version": __version__, "status": "unhealthy", "stages": troubles}, 503)
+
+    async def health_generate(self, request: web.Request) -> web.Response:
+        """Whether a token really comes. It is one of the caller's requests, before the others of his."""
+        try:
+            async with asyncio.timeout(GENERATE_TIMEOUT_S):
+                error = await self._one_token(request)
+        except TimeoutError:
+            error = wire.Error(f"no token within {GENERATE_TIMEOUT_S:g} s")
+        if error is None:
+            return json_response({"version": __version__, "status": "healthy"})
+        body = {"version": __version__, "status": "unhealthy", "stages": {"generation": error.message}}
+        return json_response(body, 503)
 
     async def ready(self, _request: web.Request) -> web.Response:
         """Whether new work should be sent here."""
@@ -98,6 +117,24 @@ class OperationRoutes:
                 "executors": answer["executors"],
             }
         )
+
+    async def _one_token(self, request: web.Request) -> wire.Error | None:
+        """What it failed with, if it did."""
+        one_token = GenerateRequest(
+            sampling=wire.Sampling(seed=0, temperature=0.0),
+            text=wire.TextOptions(),
+            prompt_token_ids=(self._card.bos_token_id or 0,),
+            max_new_tokens=1,
+            namespace=request[CALLER].tenant,
+            priority=1000,  # the highest
+        )
+        stream = self._dispatcher.open(request[RECORD].request_id, [one_token])
+        try:
+            async for _ in stream:
+                pass
+        finally:
+            stream.close()
+        return stream.endings[0].error
 
     def _model(self) -> dict[str, Any]:
         return {

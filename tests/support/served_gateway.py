@@ -38,6 +38,10 @@ class ServedGateway:
     def url(self):
         return f"http://127.0.0.1:{self.gateway.port}"
 
+    @property
+    def routes(self):
+        return list(self.gateway._runner.app.router.routes())
+
     async def start(self, *, tokenizers=1):
         """Returns once all stages know each other."""
         await self.gateway.start()

@@ -4,6 +4,8 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from sapwood import __version__
+from services.gateway import operation_routes
+from shared import wire
 from tests.support.fake_pipeline import POOL
 from tests.support.served_gateway import serving
 
@@ -55,6 +57,30 @@ async def test_ready_says_what_is_missing(served):
     assert (status, reply) == (503, {"status": "not ready", "missing": ["tokenizer"]})
     status, reply, _ = await served.get("/health")
     assert (status, reply["stages"]) == (503, {"tokenizer": "none is connected"})
+
+
+async def test_health_by_generating(served):
+    status, reply, _ = await served.get("/health_generate")
+    assert (status, reply["status"]) == (200, "healthy")
+    (submit,) = served.pipeline.submits
+    assert (submit.prompt_token_ids, submit.max_new_tokens) == ((1,), 1)
+    assert served.gateway.progress().running == 0
+
+
+async def test_health_by_generating_when_no_token_comes(served, monkeypatch):
+    monkeypatch.setattr(operation_routes, "GENERATE_TIMEOUT_S", 0.05)
+    served.pipeline.auto = False
+    status, reply, _ = await served.get("/health_generate")
+    assert (status, reply["stages"]) == (503, {"generation": "no token within 0.05 s"})
+    await served.until(lambda: served.pipeline.aborts)
+
+
+async def test_health_by_generating_when_it_fails(served):
+    served.pipeline.finish_error = wire.Error("the executor failed on this request", "internal_error", status=500)
+    status, reply, _ = await served.get("/health_generate")
+    assert (status, reply["stages"]) == (503, {"generation": "the executor failed on this request"})
+    async with served.client.head("/health_generate") as response:
+        assert response.status == 405
 
 
 # --- metrics ---------------------------------------------------------------------------------------------------------
@@ -145,8 +171,9 @@ async def test_models(served):
     assert (status, reply["error"]["code"]) == (404, "model_not_found")
 
 
-async def test_model_info(served):
-    _, reply, _ = await served.get("/get_model_info")
+@pytest.mark.parametrize("path", ["/model_info", "/get_model_info"])
+async def test_model_info(served, path):
+    _, reply, _ = await served.get(path)
     assert (reply["model_path"], reply["is_generation"], reply["max_model_len"]) == ("nowhere", True, 256)
 
 

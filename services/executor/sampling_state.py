@@ -16,6 +16,7 @@ from torch import Tensor
 from shared import wire
 
 GREEDY_BELOW = 1e-5  # a lower temperature is taken for 0: dividing by it would overflow
+SMALLEST_PENALTY = 1e-5  # stands for a smaller one, for the same reason
 
 
 class SamplingState:
@@ -79,7 +80,7 @@ class SamplingState:
         token_ids = torch.tensor(list(self._output_counts), device=logits.device)
         counts = torch.tensor(list(self._output_counts.values()), dtype=logits.dtype, device=logits.device)
         scores = logits[token_ids]
-        repetition = self.sampling.repetition_penalty
+        repetition = max(self.sampling.repetition_penalty, SMALLEST_PENALTY)
         scores = torch.where(scores < 0, scores * repetition, scores / repetition)
         scores -= self.sampling.presence_penalty * (counts > 0) + self.sampling.frequency_penalty * counts
         logits[token_ids] = scores

@@ -5,7 +5,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.executor.sampling_state import SamplingState
+from services.executor.sampling_state import GREEDY_BELOW, SamplingState
 from shared import wire
 
 VOCABULARY = 50
@@ -38,6 +38,12 @@ def test_the_repetition_penalty_is_that_of_transformers(prompt, output, penalty)
     seen = torch.tensor([prompt + output], dtype=torch.int64)
     expected = RepetitionPenaltyLogitsProcessor(penalty)(seen, logits()[None].clone())[0]
     torch.testing.assert_close(edited(state(prompt, output, repetition_penalty=penalty)), expected)
+
+
+@pytest.mark.parametrize("penalty", [5e-324, 1e-60, 1e-20])
+def test_a_penalty_next_to_nothing_leaves_numbers(penalty):
+    found = edited(state(range(VOCABULARY), repetition_penalty=penalty))
+    assert (found / GREEDY_BELOW).isfinite().all()
 
 
 @given(token_ids, token_ids, st.floats(-2, 2), st.floats(-2, 2))

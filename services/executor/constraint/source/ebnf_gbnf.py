@@ -1,18 +1,20 @@
 """GBNF, the grammars of llama.cpp, rewritten as Lark. The rule `root` is the output.
 
 A grammar that never comes back to one of its rules is a regular expression, and becomes terminals. In one with
-recursion each terminal is a single character: the engine's terminals take as much text as they can, and a longer one
-could take what must follow it. So both mean exactly what they say.
+recursion each terminal is a single character, or is delimited: the engine's terminals take as much text as they can,
+and another one could take what must follow it. So both mean exactly what they say.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
-from services.executor.constraint.source import ebnf_gbnf_reader
+from services.executor.constraint.source import ebnf_gbnf_reader, regex_sets
+from services.executor.constraint.source.ebnf_gbnf_delimited import end_of_part
 from services.executor.constraint.source.ebnf_gbnf_reader import Choice, Node, Pattern, Reference, Repeat
 from services.executor.constraint.source.refused import Refused
+from services.executor.constraint.source.regex_sets import Ranges
 from shared.config import ConstraintsConfig
 
 
@@ -36,6 +38,7 @@ class _Writer:
 
     def __init__(self, rules: dict[str, Node]) -> None:
         regular = _regular_rules(rules)
+        self._regular = regular
         self._is_regular = "root" in regular
         self._rules = {name: body for name, body in rules.items() if name in regular or not self._is_regular}
         letter = "T" if self._is_regular else "r"
@@ -54,13 +57,35 @@ class _Writer:
             case Repeat(item, how):
                 return '""' if how in ("{0}", "{0,0}") else f"({self._written(item)}){how}"
             case Choice(sequences):
-                written = [" ".join(map(self._written, sequence)) or '""' for sequence in sequences]
+                written = [" ".join(self._items(sequence)) or '""' for sequence in sequences]
                 return written[0] if len(written) == 1 else f"({' | '.join(written)})"
 
-    def _pattern(self, characters: Sequence[str]) -> str:
+    def _items(self, sequence: Sequence[Node]) -> Iterator[str]:
+        at = 0
+        while at < len(sequence):
+            end = None if self._is_regular else end_of_part(sequence, at, self._rules, self._regular)
+            if end is None:
+                yield self._written(sequence[at])
+            else:
+                yield f"/{self._regex(Choice([list(sequence[at:end])]))}/"
+            at = end or at + 1
+
+    def _pattern(self, characters: Sequence[Ranges]) -> str:
         if not characters:
             return '""'
-        return f"/{''.join(characters)}/" if self._is_regular else " ".join(f"/{one}/" for one in characters)
+        written = [regex_sets.written(one) for one in characters]
+        return f"/{''.join(written)}/" if self._is_regular else " ".join(f"/{one}/" for one in written)
+
+    def _regex(self, node: Node) -> str:
+        match node:
+            case Pattern(characters):
+                return "".join(map(regex_sets.written, characters))
+            case Reference(name):
+                return self._regex(self._rules[name])
+            case Repeat(item, how):
+                return f"({self._regex(item)}){how}"
+            case Choice(sequences):
+                return f"({'|'.join(''.join(map(self._regex, sequence)) for sequence in sequences)})"
 
 
 def _references(node: Node) -> list[str]:

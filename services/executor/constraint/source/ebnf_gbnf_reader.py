@@ -36,11 +36,11 @@ class Word:
     line: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Pattern:
     """A literal or a set."""
 
-    characters: tuple[str, ...]  # each as a pattern for the engine
+    characters: tuple[Ranges, ...]  # of each, which ones it may be
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,11 +148,11 @@ class _Reader:
         self._at += 1
         match word.kind, word.text:
             case "literal", text:
-                return Pattern(tuple(regex_sets.character(one) for one in _points(text[1:-1], word.line)))
+                return Pattern(tuple(((one, one + 1),) for one in _points(text[1:-1], word.line)))
             case "set", text:
-                return Pattern((regex_sets.written(_set(text[1:-1], word.line)),))
+                return Pattern((_set(text[1:-1], word.line),))
             case "sign", ".":
-                return Pattern((regex_sets.written(regex_sets.ALL),))
+                return Pattern((regex_sets.ALL,))
             case "name", name:
                 self._referred.setdefault(name, word.line)
                 return Reference(name)

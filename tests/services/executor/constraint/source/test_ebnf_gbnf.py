@@ -99,6 +99,43 @@ def test_with_recursion_it_is_what_it_says(one: tuple[str, str], other: tuple[st
     assert takes(grammar(source), text) == gbnf_matcher.takes(source, text)
 
 
+QUOTED = """
+root ::= "(" root ")" root | [ab] root | quoted root | ""
+quoted ::= "<" ({0})* {1} [^a<] [ab]*
+sub-rule ::= "a" "b"? | "é"
+"""
+
+
+@given(BOTH, BOTH, st.lists(st.sampled_from("<<>>)((ab-é"), max_size=8).map("".join))
+@settings(deadline=None, max_examples=300)
+def test_what_stands_between_quotes_is_what_it_says(one: tuple[str, str], other: tuple[str, str], text: str) -> None:
+    source = QUOTED.format(one[0], other[0])
+    assert takes(grammar(source), text) == gbnf_matcher.takes(source, text)
+
+
+@pytest.mark.parametrize(
+    ("rules", "is_one"),
+    [
+        ('"<" [^>]* ">"', True),
+        ('"<" ([^>\\\\] | "\\\\" .)* ">" [ab]*', True),
+        ('"<" letter{2,3} ">"', True),
+        ('"<" .* ">"', False),
+        ('"<" letter* [b-c]', False),
+        ('"<" [ab]* ">" | "<" "b"', False),
+        ('"<" root? ">"', False),
+    ],
+)
+def test_what_is_delimited_is_one_terminal(rules: str, is_one: bool) -> None:
+    lark = grammar(f'root ::= "(" root ")" | {rules}\nletter ::= [ab]')
+    assert ("/(\\x{3c}" in lark) == is_one
+
+
+def test_what_is_written_out_of_a_part_is_bounded() -> None:
+    empty = [f"r{number} ::= r{number + 1} r{number + 1}" for number in range(40)]
+    source = "\n".join(['root ::= "<" r0* ">" | "(" root ")"', *empty, 'r40 ::= ""'])
+    assert "/(" not in grammar(source)
+
+
 @pytest.mark.parametrize("name", SAMPLES)
 def test_all_of_llama_cpps_samples_can_be_walked_to_their_end(name: str) -> None:
     compiled = engine_walks.matcher(grammar(SAMPLES[name]))

@@ -636,8 +636,8 @@ def test_prompt_log_probabilities_from_a_position_on_whatever_is_cached(chunk: i
     while 0 not in scheduler.last or scheduler.last[0].finish_reason is None:
         found.extend(scheduler.slice(_0=chunk)[0].prompt_logprobs)
     assert scheduler.last[0].cached_tokens == min(max(position - 1, 0), 9)
-    expected = [None, *prompt[1:]][position:]  # nothing precedes the first token
-    assert [logprob and logprob.token_id for logprob in found] == expected
+    assert [logprob.token_id for logprob in found] == list(prompt[position:])
+    assert [logprob.logprob is None for logprob in found] == [place == 0 for place in range(position, 10)]
 
 
 def test_prompt_log_probabilities_without_any_output() -> None:

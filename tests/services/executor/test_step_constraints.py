@@ -290,7 +290,7 @@ def test_prompt_scores_come_also_with_an_end_at_admission() -> None:
     scheduler = scheduler_with(stage())
     outcome = scheduler.step(admits=(admit(0, tokens(1), 40, sampling=sampling, constraint=constraint("fixed")),))[0]
     assert outcome.finish_reason == "stop"
-    assert outcome.prompt_logprobs == (None,)
+    assert outcome.prompt_logprobs == (wire.TokenLogprob(tokens(1)[0], None),)
 
 
 def test_a_draft_that_fails_leaves_no_cursor_behind() -> None:

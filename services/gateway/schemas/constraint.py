@@ -9,7 +9,7 @@ the output where the client asked for it, whether the constraint is met by then 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 import msgspec
 
@@ -21,6 +21,8 @@ from shared import wire
 from shared.config import ConstraintsConfig
 
 ANY_OBJECT = "$$ANY$$"  # SGLang's word, in the place of a schema
+
+Whitespace: TypeAlias = Literal["fixed", "flexible"]  # between JSON's tokens: one separator each, or any
 
 # vLLM's names for the same.
 OTHER_NAMES = {
@@ -42,7 +44,7 @@ class ConstraintFields(SamplingFields, frozen=True, kw_only=True):
     choices: list[str] | None = None
     structural_tag: str | dict[str, Any] | None = None
     strict_schema: bool = True  # refuse what of a schema cannot be enforced; else that is left to the model
-    json_whitespace: Literal["fixed", "flexible"] = "fixed"  # between JSON's tokens: one separator each, or any
+    json_whitespace: Whitespace = "fixed"
 
 
 class Asked(msgspec.Struct, frozen=True):

@@ -150,7 +150,7 @@ class Encoder:
         limit = self.card.max_model_len
         return _Refused(
             wire.Error(
-                f"This model's context length is {limit} tokens, prompt and answer together; the prompt {finding}.",
+                f"This model's maximum context length is {limit} tokens, prompt and answer together; the prompt {finding}.",
                 code="context_length_exceeded",
                 param=param,
             )

@@ -150,7 +150,7 @@ class Encoder:
         limit = self.card.max_model_len
         return _Refused(
             wire.Error(
-                f"This model's maximum context length is {limit} tokens, prompt and answer together; the prompt {finding}.",
+                f"The prompt is too long: it {finding}; the model's context length is {limit} tokens, answer included.",
                 code="context_length_exceeded",
                 param=param,
             )

@@ -152,6 +152,7 @@ def test_the_words_of_a_template_reach_the_client():
 def test_a_prompt_that_fills_the_context_is_refused_with_both_numbers(fields, param, tokens):
     error = encode(fields)
     assert (error.code, error.status, error.param) == ("context_length_exceeded", 400, param)
+    assert "prompt is too long" in error.message  # by these words clients know it from other errors
     assert f"context length is {LIMIT} tokens" in error.message
     assert f"has {tokens} tokens" in error.message if tokens else "tokens" in error.message
 

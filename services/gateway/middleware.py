@@ -10,7 +10,7 @@ from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
 
 from services.gateway.cors import Origins
-from services.gateway.errors import CLIENT_CLOSED_STATUS, ApiError, error_form
+from services.gateway.errors import CLIENT_CLOSED_STATUS, ApiError, error_form, is_anthropics
 from services.gateway.limits import Caller, Keyring
 from services.gateway.metrics import Metrics
 from services.gateway.query import read_query
@@ -94,6 +94,8 @@ def common_headers(origins: Origins) -> Callable[[web.Request, web.StreamRespons
         record = request.get(RECORD)
         if record is not None:
             response.headers["x-request-id"] = record.request_id
+            if is_anthropics(request.path):
+                response.headers["request-id"] = record.request_id
 
     return add
 

@@ -56,7 +56,7 @@ async def test_what_comes_out_the_same_again_says_so(served, error, passes):
 async def test_on_anthropics_routes_every_refusal_is_in_their_shape(served):
     status, reply, headers = await served.get("/v1/messages/nowhere")
     assert (status, reply["type"], reply["error"]["type"]) == (404, "error", "not_found_error")
-    assert reply["request_id"] == headers["x-request-id"]
+    assert reply["request_id"] == headers["request-id"] == headers["x-request-id"]
 
 
 def test_a_place_within_a_body():

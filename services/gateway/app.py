@@ -15,6 +15,7 @@ from services.gateway.metrics import Metrics
 from services.gateway.middleware import accounting, authentication, checked_query, common_headers
 from services.gateway.openapi import route as openapi
 from services.gateway.operation_routes import OperationRoutes
+from services.gateway.serving import Serving
 from services.gateway.text_routes import TextRoutes
 from shared.config import Config
 from shared.model_card import ModelCard
@@ -31,7 +32,8 @@ def make_app(dispatcher: Dispatcher, settings: Config, card: ModelCard, keys: Ke
         middlewares=[accounting(metrics), cross_origin(origins), authentication(keys), checked_query],
     )
     app.on_response_prepare.append(common_headers(origins))
-    GenerationRoutes(dispatcher, limits, tool_format(card.chat_template)).add_to(app.router)
+    serving = Serving(dispatcher, limits, tool_format(card.chat_template))
+    GenerationRoutes(dispatcher, serving).add_to(app.router)
     TextRoutes(dispatcher, limits, card).add_to(app.router)
     CacheRoutes(dispatcher, shows_text=config.show_cached_text).add_to(app.router)
     operations = OperationRoutes(dispatcher, card, limits, metrics, int(time.time()))

@@ -69,9 +69,13 @@ class EventStream:
 
     async def fail(self, error: wire.Error) -> web.StreamResponse:
         """One frame with the error, then the end of the connection: nothing that looks like a whole reply."""
-        await self._write(self._frame(self._request[FORM](error)))
+        await self._write(self._frame(self.failure(self._request[FORM](error))))
         self._response.force_close()
         return self._response
+
+    def failure(self, error: dict[str, Any]) -> dict[str, Any]:
+        """The last event, of an error's body."""
+        return error
 
     async def _write(self, frames: bytes) -> None:
         if not self._response.prepared:

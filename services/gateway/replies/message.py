@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import assert_never
 
 from services.gateway.generation import Ending
+from services.gateway.replies.output_text import OutputText
 from services.gateway.replies.reply import Json
 from services.gateway.tool_calls.events import Arguments, CallEnded, CallStarted, Content, Event
-from services.gateway.tool_calls.parser import CallParser
 from shared.tool_format import ToolFormat
 
 
@@ -16,34 +16,23 @@ class MessageText:
     """The text of one message. Either `whole` is called, once, or `deltas` for each piece and then `last_deltas`."""
 
     def __init__(self, tools: ToolFormat | None) -> None:
-        self._parser = CallParser(tools) if tools is not None else None
+        self._text = OutputText(tools)
         # What a delta without words holds: with tools the content may yet be null, and null it stays.
         self.empty_delta: Json = {} if tools is not None else {"content": ""}
         self.first_delta: Json = {"role": "assistant", "content": None if tools is not None else ""}
 
     def whole(self, text: str) -> Json:
-        if self._parser is None:
-            return _message(text, [])
-        return _gathered([*self._parser.feed(text), *self._parser.finish()])
+        return _gathered([*self._text.feed(text), *self._text.finish()])
 
     def deltas(self, text: str) -> list[Json]:
-        if self._parser is None:
-            return [{"content": text}] if text else []
-        return _deltas(self._parser.feed(text))
+        return _deltas(self._text.feed(text))
 
     def last_deltas(self) -> list[Json]:
-        return _deltas(self._parser.finish()) if self._parser is not None else []
+        return _deltas(self._text.finish())
 
     def finish_reason(self, ending: Ending) -> str | None:
         """A cut output is called that, whatever calls it holds."""
-        if ending.finish_reason == "stop" and self._parser is not None and self._parser.complete_calls:
-            return "tool_calls"
-        return ending.finish_reason
-
-
-def _message(content: str | None, tool_calls: list[Json]) -> Json:
-    message: Json = {"role": "assistant", "content": content, "refusal": None}
-    return message | {"tool_calls": tool_calls} if tool_calls else message
+        return "tool_calls" if ending.finish_reason == "stop" and self._text.has_calls else ending.finish_reason
 
 
 def _gathered(events: Sequence[Event]) -> Json:
@@ -60,7 +49,8 @@ def _gathered(events: Sequence[Event]) -> Json:
                 pass
             case _:
                 assert_never(event)
-    return _message(content or (None if calls else ""), calls)
+    message: Json = {"role": "assistant", "content": content or (None if calls else ""), "refusal": None}
+    return message | {"tool_calls": calls} if calls else message
 
 
 def _deltas(events: Sequence[Event]) -> list[Json]:

@@ -15,6 +15,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 import jinja2
+import jinja2.meta
 import jinja2.nodes
 import msgspec
 
@@ -29,6 +30,7 @@ CONTINUE_HERE = f"{CONTINUE_MARK} "  # the space shows whether the template trim
 
 SAMPLE = "A sample of a system message."
 RESERVED = frozenset({"messages", "tools", "add_generation_prompt", "bos_token", "eos_token"})
+ANY_MODEL = frozenset({"enable_thinking", "thinking"})  # sent to every model; says nothing to one that does not think
 
 
 class TemplateOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -55,11 +57,13 @@ class ChatTemplate:
             "bos_token": self._own_tokens.marked(bos_token),
             "eos_token": self._own_tokens.marked(eos_token),
         }
+        self._may_set: frozenset[str] = ANY_MODEL
         self._template: jinja2.Template | None = None
         self._tool_text: ToolText | None = None  # what the template itself cannot show
         try:
             if source is not None:
                 parsed = environment().parse(source)
+                self._may_set |= jinja2.meta.find_undeclared_variables(parsed) - RESERVED
                 self._own_tokens.mark(parsed)
                 self._template = environment().from_string(parsed)
                 if not _knows_tools(parsed):
@@ -78,7 +82,7 @@ class ChatTemplate:
             raise TemplateFailed("this model has no chat template; send a prompt instead of messages")
         if not messages:
             raise TemplateFailed("there are no messages")
-        chosen = _template_options(options or {})
+        chosen = _template_options(options or {}, self._may_set)
         try:
             if self._tool_text is not None:
                 messages, tools = self._tool_text.rewrite(messages, tools), None
@@ -138,13 +142,14 @@ def _knows_tools(template: jinja2.nodes.Template) -> bool:
     return any(name.name == "tools" for name in template.find_all(jinja2.nodes.Name))
 
 
-def _template_options(options: dict[str, Any]) -> TemplateOptions:
+def _template_options(options: dict[str, Any], may_set: frozenset[str]) -> TemplateOptions:
     try:
         chosen = msgspec.convert(options, TemplateOptions)
     except msgspec.ValidationError as error:
         raise TemplateFailed(str(error), "chat_template_kwargs") from error
-    if taken := RESERVED.intersection(chosen.chat_template_kwargs):
-        raise TemplateFailed(f"{min(taken)!r} is not for the request to set", "chat_template_kwargs")
+    if foreign := chosen.chat_template_kwargs.keys() - may_set:
+        words = f"this model's template has no {unmarked(min(foreign))[:64]!r}; it has {', '.join(sorted(may_set))}"
+        raise TemplateFailed(words, "chat_template_kwargs")
     if chosen.continue_final_message and chosen.add_generation_prompt:
         raise TemplateFailed(
             "add_generation_prompt and continue_final_message exclude each other", "continue_final_message"

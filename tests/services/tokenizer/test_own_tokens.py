@@ -37,7 +37,7 @@ FORMS = (
     "{{ m.content.split() | join }}",
     "{{ tools }}",
     "{{ tools | tojson(indent=2) }}",
-    "{{ x ~ m.content }}",
+    "{{ thinking ~ m.content }}",
 )
 OWN = {
     "<|im_start|>": "<|im_start|>",
@@ -80,7 +80,7 @@ def rendered(source: str, *contents: str, tools: tuple[dict[str, object], ...] |
         wire.ChatMessage("user", content, {"name": contents[0], "calls": [{content: [content]}]})
         for content in contents
     ]
-    return template.render(messages, tools, {"chat_template_kwargs": {"x": contents[0]}})
+    return template.render(messages, tools, {"chat_template_kwargs": {"thinking": contents[0]}})
 
 
 def specials(pieces: list[Piece]) -> list[int]:

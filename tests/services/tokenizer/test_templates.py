@@ -93,7 +93,7 @@ def by_transformers(source, messages, tools=None, **options):
     [
         {},
         {"add_generation_prompt": False},
-        {"chat_template_kwargs": {"enable_thinking": False, "year": "1999", "documents": [{"title": "a"}]}},
+        {"chat_template_kwargs": {"enable_thinking": False}},
     ],
 )
 def test_published_templates_render_as_in_transformers(name, options):
@@ -137,6 +137,8 @@ def test_by_default_the_assistant_is_to_speak_next():
     [
         ({"chat_template_kwargs": {"messages": []}}, "chat_template_kwargs"),
         ({"chat_template_kwargs": {"bos_token": "x"}}, "chat_template_kwargs"),
+        ({"chat_template_kwargs": {"enable_thinkng": True}}, "chat_template_kwargs"),
+        ({"chat_template_kwargs": {"raise_exception": "x"}}, "chat_template_kwargs"),
         ({"chat_template_kwargs": 3}, "chat_template_kwargs"),
         ({"chat_template": "{{ 1 }}"}, "chat_template_kwargs"),
         ({"add_generation_prompt": True, "continue_final_message": True}, "continue_final_message"),

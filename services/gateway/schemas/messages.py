@@ -6,6 +6,7 @@ object, as where an earlier reply was cut, stays text.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Literal
 
 import msgspec
@@ -55,17 +56,17 @@ class PartFields(msgspec.Struct, frozen=True, kw_only=True):
 def read_messages(raw: list[Any], limits: Limits) -> tuple[wire.ChatMessage, ...]:
     if not raw:
         raise InvalidRequest("at least one message", "messages")
-    _refuse_endless(raw, limits)
-    arguments = _Arguments(limits.constraints.max_source_bytes)
+    refuse_endless(raw, "messages", limits)
+    arguments = Arguments(limits.constraints.max_source_bytes)
     return tuple(_message(message, index, arguments) for index, message in enumerate(raw))
 
 
-def _refuse_endless(raw: list[Any], limits: Limits) -> None:
+def refuse_endless(raw: Sequence[Any], param: str, limits: Limits) -> None:
     """Each message, part and call is a token or more. Checked first: hundreds of thousands would hold up the loop."""
     count = len(raw) if len(raw) > limits.max_model_len else sum(map(_count_parts, raw))
     if count > limits.max_model_len:
         problem = f"{count} messages or parts cannot fit into the context of {limits.max_model_len} tokens"
-        raise InvalidRequest(problem, "messages", "context_length_exceeded")
+        raise InvalidRequest(problem, param, "context_length_exceeded")
 
 
 def _count_parts(raw: Any) -> int:
@@ -73,7 +74,7 @@ def _count_parts(raw: Any) -> int:
     return max(1, sum(len(part) for part in parts if isinstance(part, list)))
 
 
-def _message(raw: Any, index: int, arguments: _Arguments) -> wire.ChatMessage:
+def _message(raw: Any, index: int, arguments: Arguments) -> wire.ChatMessage:
     with within(f"messages.{index}"):
         fields = convert(raw, MessageFields, MESSAGE_RULES)
         _check_role(fields)
@@ -91,7 +92,7 @@ def _check_role(fields: MessageFields) -> None:
         raise InvalidRequest(problem, "tool_call_id")
 
 
-def _extra(fields: MessageFields, arguments: _Arguments) -> dict[str, Any]:
+def _extra(fields: MessageFields, arguments: Arguments) -> dict[str, Any]:
     extra = {
         "name": fields.name,
         "tool_calls": [_call(call, index, arguments) for index, call in enumerate(fields.tool_calls)],
@@ -100,7 +101,7 @@ def _extra(fields: MessageFields, arguments: _Arguments) -> dict[str, Any]:
     return {key: value for key, value in extra.items() if value}
 
 
-def _call(raw: Any, index: int, arguments: _Arguments) -> dict[str, Any]:
+def _call(raw: Any, index: int, arguments: Arguments) -> dict[str, Any]:
     with within(f"tool_calls.{index}"):
         fields = convert(raw, CallFields, CALL_RULES)
         with within("function"):
@@ -109,7 +110,7 @@ def _call(raw: Any, index: int, arguments: _Arguments) -> dict[str, Any]:
     return {"id": fields.id, "type": "function", "function": {"name": function.name, "arguments": read}}
 
 
-class _Arguments:
+class Arguments:
     """Reads those of one request, whose size is bounded: megabytes would hold up the loop."""
 
     def __init__(self, max_bytes: int) -> None:

@@ -5,6 +5,7 @@ A named function is `required`, as a single call. `allowed_tools`: `auto` or `re
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Literal
 
@@ -62,21 +63,32 @@ def _function(raw: Any) -> Function:
 
 
 def _choice(raw: str | dict[str, Any] | None, functions: list[Function]) -> Choice:
-    every = range(len(functions))
-    if raw in (None, "auto"):
-        return Choice("auto", every)
-    if raw == "none":
-        return Choice("none", ())
-    if isinstance(raw, str) and raw != "required":
-        raise InvalidRequest("expected none, auto, required, a function or allowed_tools", "tool_choice")
-    if not functions:
-        raise InvalidRequest("there are no tools to choose from", "tool_choice")
-    if isinstance(raw, str):
-        return Choice("required", every)
+    if not isinstance(raw, dict):
+        return choice_by_word(raw, functions)
+    refuse_choice_of_none(functions)
     with within("tool_choice"):
         if raw.get("type") == "allowed_tools":
             return _of_allowed(raw, functions)
         return Choice("required", (_number(raw, functions),), is_one_call=True)
+
+
+def choice_by_word(word: str | None, functions: Sequence[Function]) -> Choice:
+    every = range(len(functions))
+    match word:
+        case None | "auto":
+            return Choice("auto", every)
+        case "none":
+            return Choice("none", ())
+        case "required":
+            refuse_choice_of_none(functions)
+            return Choice("required", every)
+        case _:
+            raise InvalidRequest("expected none, auto, required, a function or allowed_tools", "tool_choice")
+
+
+def refuse_choice_of_none(functions: Sequence[Function]) -> None:
+    if not functions:
+        raise InvalidRequest("there are no tools to choose from", "tool_choice")
 
 
 def _of_allowed(raw: Any, functions: list[Function]) -> Choice:

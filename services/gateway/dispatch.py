@@ -45,7 +45,7 @@ from shared import logging, wire
 from shared.link import Joined, Left, LinkEvent, Received
 from shared.service import Context
 
-TEXTS_AT_ONCE = 8
+TEXTS_AT_ONCE = 4  # asked of the tokenizers, which answer them in turn with the prompts
 ADMIN_SLACK_S = 1.5  # beyond what the scheduler is given: its own answer says more than ours
 
 OVERLOADED = wire.Error("too many open requests; try again later", "overloaded", status=429, retry_after_s=1.0)

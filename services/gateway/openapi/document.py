@@ -83,7 +83,7 @@ def _query_parameters(path: str) -> list[Json]:
 
 def _responses(operation: Operation) -> Json:
     content = _content(operation)
-    errors = _json(ref((AnthropicError if is_anthropics(operation.path) else Error).__name__))
+    errors = _json(_error(operation))
     well = {status: _response(status, content) for status in (200, *operation.unwell)}
     failed = {status: _response(status, errors) for status in sorted(operation.errors)}
     return {str(status): response for status, response in (well | failed).items()}
@@ -98,7 +98,8 @@ def _content(operation: Operation) -> Json:
 
 def _events(operation: Operation) -> Json:
     """OpenAPI 3.1 has no words for streams: as in 3.2, this is the schema of each event."""
-    event = {"type": "string", "contentMediaType": "application/json", "contentSchema": _schema(operation.event)}
+    content = {"anyOf": [_schema(operation.event), _error(operation)]}
+    event = {"type": "string", "contentMediaType": "application/json", "contentSchema": content}
     data = event if operation.named_events else {"anyOf": [event, {"const": "[DONE]"}]}
     return {
         "description": "Each of the server-sent events.",
@@ -106,6 +107,10 @@ def _events(operation: Operation) -> Json:
         "properties": {"event": {"type": "string"}, "data": data},
         "required": ["data"],
     }
+
+
+def _error(operation: Operation) -> Json:
+    return ref((AnthropicError if is_anthropics(operation.path) else Error).__name__)
 
 
 def _json(schema: Json) -> Json:

@@ -10,10 +10,12 @@ def test_without_keys_everyone_may_do_everything():
     keys = Keyring.of(GatewayConfig())
     assert keys.identify(None) == Caller("", is_admin=True)
     assert keys.identify("anything") == Caller("", is_admin=True)
+    assert not keys.are_needed
 
 
 def test_a_key_is_needed_once_there_is_one():
     keys = Keyring.of(GatewayConfig(api_keys=("one", "two")))
+    assert keys.are_needed
     assert keys.identify(None) is None
     assert keys.identify("") is None
     assert keys.identify("three") is None
@@ -26,6 +28,7 @@ def test_a_key_is_needed_once_there_is_one():
 
 def test_the_admin_key_alone_closes_only_the_admin_routes():
     keys = Keyring.of(GatewayConfig(admin_key="root"))
+    assert not keys.are_needed
     assert keys.identify(None) == Caller("", is_admin=False)
     assert keys.identify("root").is_admin
 

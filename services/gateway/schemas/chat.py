@@ -9,7 +9,7 @@ from services.gateway.errors import InvalidRequest
 from services.gateway.generation import GenerateRequest
 from services.gateway.replies.chat import ChatReply
 from services.gateway.schemas.call import Call, Part, Terms, check_choices
-from services.gateway.schemas.constraint import OTHER_NAMES, bounded_json, only
+from services.gateway.schemas.constraint import OTHER_NAMES, only
 from services.gateway.schemas.decode import FieldRules, convert, decode_object
 from services.gateway.schemas.messages import read_messages
 from services.gateway.schemas.openai import IGNORED, asked_constraint, check_model, stream_options
@@ -20,8 +20,8 @@ from services.gateway.schemas.sampling import (
     to_sampling,
     to_text_options,
 )
+from services.gateway.schemas.template_fields import template_options
 from services.gateway.schemas.tools import ToolFields, read_tools
-from shared.config import ConstraintsConfig
 from shared.namespaces import namespace
 
 BODY_RULES = FieldRules(
@@ -64,7 +64,7 @@ def read_chat(body: bytes, terms: Terms) -> Call:
     request = GenerateRequest(
         messages=read_messages(fields.messages, terms.limits),
         tools=tools.shown,
-        template_options=_template_options(fields, terms.limits.constraints),
+        template_options=template_options(fields, terms.limits.constraints),
         sampling=to_sampling(
             fields,
             terms,
@@ -87,18 +87,6 @@ def read_chat(body: bytes, terms: Terms) -> Call:
 
 def _max_new_tokens(fields: ChatFields) -> int | None:
     return fields.max_tokens if fields.max_completion_tokens is None else fields.max_completion_tokens
-
-
-def _template_options(fields: ChatFields, caps: ConstraintsConfig) -> dict[str, Any]:
-    """Those that say something, by the names that the tokenizer knows them by."""
-    given = {
-        "chat_template_kwargs": fields.chat_template_kwargs or None,
-        "add_generation_prompt": fields.add_generation_prompt,
-        "continue_final_message": fields.continue_final_message or None,
-    }
-    if fields.chat_template_kwargs:
-        bounded_json(fields.chat_template_kwargs, "chat_template_kwargs", caps)
-    return {name: value for name, value in given.items() if value is not None}
 
 
 def _top_logprobs(fields: ChatFields, terms: Terms) -> int:

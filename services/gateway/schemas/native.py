@@ -19,7 +19,8 @@ from services.gateway.replies.native import NativeOptions, NativeReply
 from services.gateway.schemas.call import Call, Names, Part, Terms, check_choices
 from services.gateway.schemas.constraint import OTHER_NAMES, ConstraintFields, asked_by_fields
 from services.gateway.schemas.decode import FieldRules, convert, decode_object, field_names
-from services.gateway.schemas.native_lists import split
+from services.gateway.schemas.messages import read_messages
+from services.gateway.schemas.native_lists import PROMPTS, split
 from services.gateway.schemas.openai import ANY_MODEL, check_model
 from services.gateway.schemas.sampling import (
     CacheKey,
@@ -32,6 +33,7 @@ from services.gateway.schemas.sampling import (
     to_sampling,
     to_text_options,
 )
+from services.gateway.schemas.template_fields import template_options
 from shared.namespaces import namespace
 
 DEFAULT_MAX_NEW_TOKENS = 128
@@ -76,6 +78,10 @@ class NativeFields(msgspec.Struct, frozen=True, kw_only=True):
     text: str | None = None
     prompt: str | None = None
     input_ids: list[int] | None = None
+    messages: list[Any] | None = None  # a conversation, as /v1/chat/completions has it; what follows goes with it
+    chat_template_kwargs: dict[str, Any] | None = None
+    add_generation_prompt: bool | None = None
+    continue_final_message: bool = False
     stream: bool = False
     rid: Annotated[str, Meta(max_length=256)] | None = None  # only echoed
     model: str = ANY_MODEL
@@ -126,15 +132,17 @@ def _read(raw: dict[str, Any], terms: Terms) -> _Read:
     fields = convert(raw, NativeFields, BODY_RULES)
     check_model(fields.model, terms.limits)
     prompt_param = _prompt_param(fields)
-    prompt = _prompt(fields, terms.limits)
+    input_ids = _input_ids(fields, terms.limits)
+    conversation = _conversation(fields, terms.limits)
     top_logprobs = check_top_logprobs(fields.top_logprobs_num, "top_logprobs_num", terms.limits)
     with within(place) if place else nullcontext():
         sampling = convert(raw_sampling, NativeSampling, SAMPLING_RULES)
         check_range(sampling.min_new_tokens, sampling.max_new_tokens, "min_new_tokens")
         asked = asked_by_fields(sampling, terms.limits.constraints, place)
         request = GenerateRequest(
-            prompt=prompt if isinstance(prompt, str) else None,
-            prompt_token_ids=prompt if isinstance(prompt, tuple) else None,
+            prompt=fields.text if fields.text is not None else fields.prompt,
+            prompt_token_ids=input_ids,
+            **conversation,
             sampling=to_sampling(
                 sampling,
                 terms,
@@ -179,14 +187,22 @@ def _take_sampling(raw: dict[str, Any]) -> tuple[str, Any]:
 
 
 def _prompt_param(fields: NativeFields) -> str:
-    given = [name for name in ("text", "prompt", "input_ids") if getattr(fields, name) is not None]
+    given = [name for name in PROMPTS if getattr(fields, name) is not None]
     if len(given) != 1:
         found = ", ".join(given) or "none"
-        raise InvalidRequest(f"exactly one of text, prompt and input_ids, got {found}", given[-1] if given else "text")
+        raise InvalidRequest(f"exactly one of {', '.join(PROMPTS)}, got {found}", given[-1] if given else "text")
     return given[0]
 
 
-def _prompt(fields: NativeFields, limits: Limits) -> str | tuple[int, ...]:
-    if fields.input_ids is not None:
-        return check_prompt_ids(fields.input_ids, "input_ids", limits)
-    return fields.text if fields.text is not None else fields.prompt or ""
+def _conversation(fields: NativeFields, limits: Limits) -> dict[str, Any]:
+    """Of `GenerateRequest`, if there are messages."""
+    options = template_options(fields, limits.constraints)
+    if fields.messages is not None:
+        return {"messages": read_messages(fields.messages, limits), "template_options": options}
+    if options:
+        raise InvalidRequest("goes with messages", next(iter(options)))
+    return {}
+
+
+def _input_ids(fields: NativeFields, limits: Limits) -> tuple[int, ...] | None:
+    return None if fields.input_ids is None else check_prompt_ids(fields.input_ids, "input_ids", limits)

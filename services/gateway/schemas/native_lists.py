@@ -15,6 +15,7 @@ from services.gateway.errors import InvalidRequest
 from services.gateway.limits import Limits
 from services.gateway.schemas.call import check_choices
 
+PROMPTS = ("text", "prompt", "input_ids", "messages")
 LISTS = ("sampling_params", "rid", "return_logprob", "logprob_start_len", "top_logprobs_num")
 
 
@@ -38,7 +39,7 @@ class Bodies(msgspec.Struct, frozen=True):
 
 
 def split(raw: dict[str, Any], limits: Limits) -> Bodies:
-    name = next((name for name in ("text", "prompt", "input_ids") if _is_several(name, raw.get(name))), None)
+    name = next((name for name in PROMPTS if _is_several(name, raw.get(name))), None)
     if name is None:
         return Bodies([raw])
     size = len(raw[name])
@@ -54,5 +55,5 @@ def split(raw: dict[str, Any], limits: Limits) -> Bodies:
 
 
 def _is_several(name: str, value: Any) -> bool:
-    """Token ids alone are one prompt."""
-    return isinstance(value, list) and (name != "input_ids" or any(isinstance(each, list) for each in value[:1]))
+    """A list of token ids is one prompt, and so is one of messages."""
+    return isinstance(value, list) and (name in ("text", "prompt") or isinstance(next(iter(value), None), list))

@@ -12,11 +12,11 @@ import msgspec
 
 from services.gateway.errors import ApiError, InvalidRequest
 from services.gateway.limits import Limits
-from services.gateway.schemas.constraint import bounded_json
 from services.gateway.schemas.decode import FieldRules, convert, decode_object
 from services.gateway.schemas.messages import read_messages
 from services.gateway.schemas.openai import ANY_MODEL, check_model
 from services.gateway.schemas.sampling import check_token_ids
+from services.gateway.schemas.template_fields import template_options
 from services.gateway.schemas.tools import ToolFields, read_tools
 from shared import wire
 from shared.tool_format import ToolFormat
@@ -96,20 +96,9 @@ def _conversation(fields: TokenizeFields, messages: list[Any], limits: Limits, s
         "tokenize",
         messages=read_messages(messages, limits),
         tools=tools.shown,
-        template_options=_template_options(fields, limits),
+        template_options=template_options(fields, limits.constraints),
         with_tokens=fields.return_token_strs,
     )
-
-
-def _template_options(fields: TokenizeFields, limits: Limits) -> dict[str, Any]:
-    if fields.chat_template_kwargs:
-        bounded_json(fields.chat_template_kwargs, "chat_template_kwargs", limits.constraints)
-    given = {
-        "chat_template_kwargs": fields.chat_template_kwargs or None,
-        "add_generation_prompt": fields.add_generation_prompt,
-        "continue_final_message": fields.continue_final_message or None,
-    }
-    return {name: value for name, value in given.items() if value is not None}
 
 
 def _refuse_template_fields(fields: TokenizeFields) -> None:

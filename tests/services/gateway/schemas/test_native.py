@@ -3,6 +3,7 @@ import pytest
 
 from services.gateway.errors import ApiError
 from services.gateway.schemas.native import read_native
+from shared import wire
 from tests.support.gateway_terms import TERMS
 
 
@@ -63,6 +64,10 @@ def test_token_ids():
         ({"text": "a", "logprob_start_len": -2}, "logprob_start_len"),
         ({"text": "a", "return_logprob": True, "top_logprobs_num": 21}, "top_logprobs_num"),
         ({"text": "a", "tmeperature": 1}, "tmeperature"),
+        ({"text": "a", "continue_final_message": True}, "continue_final_message"),
+        ({"messages": []}, "messages"),
+        ({"messages": [{"role": "user"}], "text": "a"}, "messages"),
+        ({"messages": [[{"role": "user", "content": "a"}], [{"role": "nobody"}]]}, "messages.1.0.role"),
         ({"text": "a", "model": 5}, "model"),
     ],
 )
@@ -125,6 +130,16 @@ def test_a_list_of_prompts_shares_what_is_no_list():
     assert all(request.sampling.logprobs for request in call.requests)
     assert [part.name_of("prompt") for part in call.parts] == ["text.0", "text.1"]
     assert [part.request.prompt_token_ids for part in read(input_ids=[[1], [2, 3]]).parts] == [(1,), (2, 3)]
+
+
+def test_a_conversation_and_a_list_of_them():
+    talk = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "He"}]
+    request = read(messages=talk, continue_final_message=True).parts[0].request
+    assert request.messages == (wire.ChatMessage("user", "Hi"), wire.ChatMessage("assistant", "He"))
+    assert request.template_options == {"continue_final_message": True}
+    call = read(messages=[talk, talk[:1]])
+    assert [len(part.request.messages) for part in call.parts] == [2, 1]
+    assert [part.name_of("prompt") for part in call.parts] == ["messages.0", "messages.1"]
 
 
 @pytest.mark.parametrize(

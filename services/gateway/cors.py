@@ -27,7 +27,7 @@ from shared.config import ConfigError, GatewayConfig
 
 ANY = "*"
 LOCAL_HOSTS = frozenset({"localhost", "127.0.0.1", "::1"})
-METHODS = "GET, HEAD, POST, OPTIONS"
+METHODS = "GET, HEAD, POST, DELETE, OPTIONS"
 EXPOSED = "x-request-id, request-id, retry-after, x-should-retry"
 MAX_AGE_S = "7200"  # no browser remembers a preflight for longer
 

@@ -10,7 +10,8 @@ from typing import Any
 import msgspec
 
 from services.gateway.errors import is_anthropics
-from services.gateway.openapi.bodies import BODIES, REF, Json, ref
+from services.gateway.openapi.bodies import BODIES
+from services.gateway.openapi.body_schema import REF, Json, ref
 from services.gateway.openapi.operations import OPERATIONS, Operation
 from services.gateway.openapi.replies import AnthropicError, Error
 from services.gateway.query import query_type

@@ -9,8 +9,6 @@ from services.gateway.replies.openai import StreamOptions
 from services.gateway.schemas import abort, chat, completions, messages, native, native_lists, text
 
 MESSAGES: Json = array(ref("Message")) | {"minItems": 1}
-
-
 MESSAGE_PARTS: Mapping[str, Json] = {
     "content": {"anyOf": [{"type": "string"}, array(ref("ContentPart"))]},
     "tool_calls": array(ref("MessageToolCall")),
@@ -37,18 +35,15 @@ def _generate() -> Json:
     for name in ("text", "prompt"):
         own[name] = or_null(one_or_more({"type": "string"}))
     own["input_ids"] = or_null(one_or_more(array({"type": "integer"})))
-    return schema | {"properties": own | sampling} | exactly_one("text", "prompt", "input_ids")
+    own["messages"] = or_null(one_or_more(MESSAGES))
+    return schema | {"properties": own | sampling} | exactly_one(*native_lists.PROMPTS)
 
 
 BODIES: Mapping[str, Json] = {
     "ChatRequest": body_schema(
         chat.ChatFields,
         chat.BODY_RULES,
-        {
-            "messages": MESSAGES,
-            "tools": array(ref("Tool")),
-            "stream_options": ref("StreamOptions"),
-        },
+        {"messages": MESSAGES, "tools": array(ref("Tool")), "stream_options": ref("StreamOptions")},
     ),
     "Message": {
         "anyOf": [

@@ -88,6 +88,8 @@ def test_no_name_stands_for_two_schemas():
         ("CompletionRequest", {"prompt": ["a", "b"], "suffix": ""}),
         ("GenerateRequest", {"text": ["a", "b"], "sampling_params": [{"n": 1}, {"top_p": 0.5}], "log_metrics": True}),
         ("GenerateRequest", {"input_ids": [[1], [2]], "temperature": 0}),
+        ("GenerateRequest", {"messages": HELLO}),
+        ("GenerateRequest", {"messages": [HELLO, HELLO], "rid": ["a", "b"]}),
         ("TokenizeRequest", {"messages": HELLO, "add_generation_prompt": True}),
         ("DetokenizeRequest", {"tokens": [[1], [2]]}),
     ],
@@ -105,6 +107,8 @@ async def test_what_is_taken_is_described(told, name, body):
         ("ChatRequest", {"messages": HELLO, "best_of": 2}),
         ("ChatRequest", {"messages": [{"role": "robot", "content": "x"}]}),
         ("GenerateRequest", {"text": "x", "sampling_params": {"guided_regex": "x"}}),
+        ("GenerateRequest", {"text": "x", "prompt": "y"}),
+        ("TokenizeRequest", {"model": "tiny"}),
     ],
 )
 async def test_what_is_refused_is_not(told, name, body):

@@ -15,6 +15,8 @@ from services.gateway.metrics import Metrics
 from services.gateway.middleware import accounting, authentication, checked_query, common_headers
 from services.gateway.openapi import route as openapi
 from services.gateway.operation_routes import OperationRoutes
+from services.gateway.response_routes import ResponseRoutes
+from services.gateway.response_store import ResponseStore
 from services.gateway.serving import Serving
 from services.gateway.text_routes import TextRoutes
 from shared.config import Config
@@ -34,6 +36,8 @@ def make_app(dispatcher: Dispatcher, settings: Config, card: ModelCard, keys: Ke
     app.on_response_prepare.append(common_headers(origins))
     serving = Serving(dispatcher, limits, tool_format(card.chat_template))
     GenerationRoutes(dispatcher, serving).add_to(app.router)
+    store = ResponseStore(config.max_stored_responses, config.max_stored_bytes)
+    ResponseRoutes(serving, store).add_to(app)
     TextRoutes(dispatcher, limits, card).add_to(app.router)
     CacheRoutes(dispatcher, shows_text=config.show_cached_text).add_to(app.router)
     operations = OperationRoutes(dispatcher, card, limits, metrics, int(time.time()))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta
@@ -27,7 +27,26 @@ class FlushQuery(msgspec.Struct, frozen=True):
     timeout: Annotated[float, Meta(ge=0, le=60)] = 5.0  # seconds to wait for a moment of idleness
 
 
-QUERIES: Mapping[str, type[msgspec.Struct]] = {"/cache": CacheQuery, "/flush_cache": FlushQuery}
+class ResponseQuery(msgspec.Struct, frozen=True):
+    """Of a response that is read once more."""
+
+    stream: bool = False
+    starting_after: int | None = None  # an event's number, with stream
+    include_obfuscation: bool = False
+
+
+class InputItemsQuery(msgspec.Struct, frozen=True):
+    after: str | None = None  # an item's id
+    limit: Annotated[int, Meta(ge=1, le=100)] = 20
+    order: Literal["asc", "desc"] = "desc"
+
+
+QUERIES: Mapping[str, type[msgspec.Struct]] = {
+    "/cache": CacheQuery,
+    "/flush_cache": FlushQuery,
+    "/v1/responses/{response_id}": ResponseQuery,
+    "/v1/responses/{response_id}/input_items": InputItemsQuery,
+}
 
 
 def query_type(route: str) -> type[msgspec.Struct]:

@@ -51,6 +51,7 @@ class EventStream:
         self._request = request
         self._named = named
         self._response = web.StreamResponse(headers=HEADERS)
+        self.sent_events = 0
 
     @property
     def has_begun(self) -> bool:
@@ -59,6 +60,7 @@ class EventStream:
     async def send(self, events: Sequence[Any]) -> None:
         """Waits while the client does not read. Raises ConnectionError when it is gone."""
         if events:
+            self.sent_events += len(events)
             await self._write(b"".join(map(self._frame, events)))
 
     async def done(self) -> web.StreamResponse:

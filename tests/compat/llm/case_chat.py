@@ -1,4 +1,4 @@
-"""The command, set up as its documentation says: a prompt, streamed or not, a conversation, usage, a schema, errors."""
+"""The command, set up as its documentation says: prompts, a conversation, usage, a schema, log-probabilities, errors."""
 
 import json
 import os
@@ -46,6 +46,9 @@ schema = {"type": "object", "properties": {"city": {"enum": ["Paris", "Rome"]}},
 schema["additionalProperties"] = False
 assert json.loads(llm("-m", "ours", question, *greedy, "--schema", json.dumps(schema)))["city"] in ("Paris", "Rome")
 
-assert llm("-m", "ours-plain", "Paris is", "-o", "temperature", "0", "-o", "max_tokens", "5").strip()
+short = ("-o", "temperature", "0", "-o", "max_tokens", "5")
+answer = llm("-m", "ours-plain", "Paris is", *short, "-o", "logprobs", "2").removesuffix("\n")
+(logged,) = json.loads(llm("logs", "list", "--json", "-n", "1"))
+assert "".join(entry["text"] for entry in logged["response_json"]["logprobs"]) == answer
 assert "does not exist" in llm("-m", "missing", question, succeeds=False)
 assert "too long" in llm("-m", "ours", "word " * 9000, succeeds=False)

@@ -1,4 +1,4 @@
-"""The command, set up as its documentation says: prompts, a conversation, usage, a schema, log-probabilities, errors."""
+"""The command, set up as documented: prompts, a conversation, usage, a schema, log-probabilities, errors."""
 
 import json
 import os

@@ -9,6 +9,7 @@ from aiohttp import web
 from services.gateway.dispatch import Dispatcher
 from services.gateway.middleware import CALLER
 from services.gateway.schemas.abort import read_abort
+from services.gateway.schemas.anthropic import read_anthropic
 from services.gateway.schemas.call import Call, Terms
 from services.gateway.schemas.chat import read_chat
 from services.gateway.schemas.completions import read_completion
@@ -29,6 +30,7 @@ class GenerationRoutes:
         router.add_post("/abort_request", self.abort)
         router.add_post("/v1/chat/completions", self.chat)
         router.add_post("/v1/completions", self.completions)
+        router.add_post("/v1/messages", self.messages)
 
     async def generate(self, request: web.Request) -> web.StreamResponse:
         return await self._serve(request, read_native)
@@ -38,6 +40,9 @@ class GenerationRoutes:
 
     async def completions(self, request: web.Request) -> web.StreamResponse:
         return await self._serve(request, read_completion)
+
+    async def messages(self, request: web.Request) -> web.StreamResponse:
+        return await self._serve(request, read_anthropic)
 
     async def abort(self, request: web.Request) -> web.Response:
         """End the caller's requests of this `rid`. That there are none is no error: they may just have ended."""

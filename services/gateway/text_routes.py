@@ -8,6 +8,7 @@ from aiohttp import web
 
 from services.gateway.dispatch import Dispatcher
 from services.gateway.limits import Limits
+from services.gateway.schemas.anthropic import read_count
 from services.gateway.schemas.text import Texts, read_detokenize, read_tokenize
 from services.gateway.sse import json_response
 from shared import wire
@@ -29,6 +30,7 @@ class TextRoutes:
             router.add_post(f"{prefix}/tokenize", self.tokenize)
             router.add_post(f"{prefix}/detokenize", self.detokenize)
         router.add_get("/tokenizer_info", self.info)
+        router.add_post("/v1/messages/count_tokens", self.count)
 
     async def tokenize(self, request: web.Request) -> web.Response:
         texts = read_tokenize(await request.read(), self._limits, self._tool_format)
@@ -48,6 +50,11 @@ class TextRoutes:
         texts = read_detokenize(await request.read(), self._limits)
         text = _of_all([reply.text for reply in await self._replies(texts)], texts)
         return json_response({"prompt": text, "text": text})
+
+    async def count(self, request: web.Request) -> web.Response:
+        """Of a conversation, as Anthropic has it."""
+        question = read_count(await request.read(), self._limits, self._tool_format)
+        return json_response({"input_tokens": (await self._dispatcher.text(question, TEXT_TIMEOUT_S)).count})
 
     async def info(self, _request: web.Request) -> web.Response:
         """As a `tokenizer_config.json` has it. A special token that the model has not is null."""

@@ -65,7 +65,8 @@ def convert(value: Any, struct: type[T], rules: FieldRules = NO_RULES, *, strict
 
 
 def field_names(struct: type[msgspec.Struct]) -> frozenset[str]:
-    return frozenset(struct.__struct_fields__)
+    """As the client writes them."""
+    return frozenset(struct.__struct_encode_fields__)
 
 
 def _check_foreign(name: str, value: Any, known: frozenset[str], rules: FieldRules) -> None:

@@ -75,13 +75,18 @@ def to_sampling(
     )
 
 
-def to_text_options(fields: SamplingFields, limits: Limits, *, include_stop: bool) -> wire.TextOptions:
+def to_text_options(
+    fields: SamplingFields, limits: Limits, *, include_stop: bool, param: str = "stop"
+) -> wire.TextOptions:
+    """Args:
+    param: the client's name of the stop strings.
+    """
     stop = (fields.stop,) if isinstance(fields.stop, str) else tuple(fields.stop)
     if len(stop) > limits.max_stop_strings:
-        raise InvalidRequest(f"at most {limits.max_stop_strings} stop strings, got {len(stop)}", "stop")
+        raise InvalidRequest(f"at most {limits.max_stop_strings} stop strings, got {len(stop)}", param)
     for text in stop:
         if not 0 < len(text) <= MAX_STOP_CHARACTERS:
-            raise InvalidRequest(f"a stop string has 1 to {MAX_STOP_CHARACTERS} characters, not {len(text)}", "stop")
+            raise InvalidRequest(f"a stop string has 1 to {MAX_STOP_CHARACTERS} characters, not {len(text)}", param)
     return wire.TextOptions(stop, fields.skip_special_tokens, include_stop)
 
 

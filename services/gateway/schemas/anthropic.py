@@ -1,0 +1,174 @@
+"""The bodies of Anthropic's /v1/messages and /v1/messages/count_tokens, into the internal forms."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta, structs
+
+from services.gateway.errors import InvalidRequest, within
+from services.gateway.generation import GenerateRequest
+from services.gateway.limits import Limits
+from services.gateway.replies.anthropic import AnthropicReply
+from services.gateway.schemas.anthropic_format import asked_by_config, asked_by_format
+from services.gateway.schemas.anthropic_messages import read_conversation
+from services.gateway.schemas.anthropic_tools import read_tools
+from services.gateway.schemas.call import Call, Part, Terms
+from services.gateway.schemas.constraint import (
+    OTHER_NAMES,
+    Asked,
+    ConstraintFields,
+    asked_by_fields,
+    bounded_json,
+    only,
+)
+from services.gateway.schemas.decode import FieldRules, convert, decode_object, field_names
+from services.gateway.schemas.functions import Tools
+from services.gateway.schemas.openai import check_model
+from services.gateway.schemas.sampling import (
+    CacheKey,
+    Priority,
+    TokenCount,
+    check_range,
+    to_sampling,
+    to_text_options,
+)
+from services.gateway.schemas.text import CALL_ID
+from shared import wire
+from shared.config import ConstraintsConfig
+from shared.namespaces import namespace
+from shared.tool_format import ToolFormat
+
+BODY_RULES = FieldRules(
+    # The cache needs no marks.
+    ignored=frozenset(
+        {
+            "cache_control",
+            "diagnostics",
+            "inference_geo",
+            "metadata",
+            "service_tier",
+            "speed",
+            "user_profile_id",
+            "workspace_id",
+        }
+    ),
+    unsupported={"container": (), "context_management": (), "mcp_servers": ([],)},
+    instead=OTHER_NAMES
+    | {
+        "max_completion_tokens": "max_tokens",
+        "max_tokens_to_sample": "max_tokens",
+        "prompt": "messages",
+        "response_format": "output_config.format",
+        "stop": "stop_sequences",
+    },
+)
+
+
+class CountFields(ConstraintFields, frozen=True, kw_only=True):
+    """What says what is asked of the model. Where tokens are counted only a part of it matters."""
+
+    model: str
+    messages: list[Any]
+    system: str | list[Any] | None = None
+    tools: list[Any] | None = None
+    tool_choice: dict[str, Any] | None = None
+    thinking: dict[str, Any] | None = None
+    output_config: dict[str, Any] | None = None
+    output_format: dict[str, Any] | None = None  # an earlier place of output_config.format
+    temperature: Annotated[float, Meta(ge=0, le=1)] = 1.0
+    stop: list[str] = msgspec.field(default_factory=list, name="stop_sequences")
+    chat_template_kwargs: dict[str, Any] | None = None  # further variables of the model's template
+
+
+class MessagesFields(CountFields, frozen=True, kw_only=True):
+    max_tokens: TokenCount
+    min_tokens: TokenCount = 0
+    stream: bool = False
+    extra_key: CacheKey | None = None
+    cache_salt: CacheKey | None = None
+    priority: Priority = 0
+
+
+# One body fits both routes.
+COUNT_RULES = structs.replace(BODY_RULES, ignored=BODY_RULES.ignored | field_names(MessagesFields))
+
+
+class ThinkingFields(msgspec.Struct, frozen=True, kw_only=True):
+    type: Literal["disabled", "enabled", "adaptive"]
+    budget_tokens: int | None = None
+    display: Literal["summarized", "omitted"] | None = None
+
+
+def read_anthropic(body: bytes, terms: Terms) -> Call:
+    """Raises ApiError for whatever cannot be served."""
+    fields = convert(decode_object(body), MessagesFields, BODY_RULES)
+    check_model(fields.model, terms.limits)
+    caps = terms.limits.constraints
+    _check_thinking(fields)
+    tools = _tools(fields, caps, terms.tool_format)
+    asked = _asked(fields, tools, caps)
+    messages = read_conversation(fields.messages, fields.system, terms.limits)
+    request = GenerateRequest(
+        messages=messages,
+        tools=tools.shown,
+        template_options=_template_options(fields, messages, caps),
+        sampling=to_sampling(
+            fields, terms, seed=fields.seed, min_new_tokens=fields.min_tokens, logprobs=False, top_logprobs=0
+        ),
+        text=to_text_options(fields, terms.limits, include_stop=False, param="stop_sequences"),
+        max_new_tokens=fields.max_tokens,
+        constraint=asked.constraint,
+        namespace=namespace(terms.tenant, fields.extra_key, fields.cache_salt),
+        priority=fields.priority,
+    )
+    check_range(fields.min_tokens, fields.max_tokens, "min_tokens")
+    reply = partial(AnthropicReply, max_tokens=fields.max_tokens, tools=tools.format)
+    return Call((Part(request, {"prompt": "messages", **asked.names}),), fields.stream, reply)
+
+
+def read_count(body: bytes, limits: Limits, style: ToolFormat) -> wire.Text:
+    """Raises ApiError for whatever cannot be counted."""
+    fields = convert(decode_object(body), CountFields, COUNT_RULES)
+    check_model(fields.model, limits)
+    messages = read_conversation(fields.messages, fields.system, limits)
+    return wire.Text(
+        CALL_ID,
+        "count",
+        messages=messages,
+        tools=_tools(fields, limits.constraints, style).shown,
+        template_options=_template_options(fields, messages, limits.constraints),
+    )
+
+
+def _tools(fields: CountFields, caps: ConstraintsConfig, style: ToolFormat) -> Tools:
+    return read_tools(fields.tools or [], fields.tool_choice or {}, caps, style, fields.json_whitespace)
+
+
+def _asked(fields: CountFields, tools: Tools, caps: ConstraintsConfig) -> Asked:
+    by_config = asked_by_config(fields.output_config or {}, fields, caps)
+    by_format = asked_by_format(fields.output_format, "output_format", fields, caps)
+    return only(tools.asked, by_config, by_format, asked_by_fields(fields, caps))
+
+
+def _check_thinking(fields: CountFields) -> None:
+    """Adaptive leaves it to the model, so one that does not think has done what it was asked."""
+    if fields.thinking is None:
+        return
+    with within("thinking"):
+        if convert(fields.thinking, ThinkingFields).type == "enabled":
+            raise InvalidRequest("this model does not think", "type", "unsupported_parameter")
+
+
+def _template_options(
+    fields: CountFields, messages: tuple[wire.ChatMessage, ...], caps: ConstraintsConfig
+) -> dict[str, Any]:
+    options: dict[str, Any] = {}
+    if fields.chat_template_kwargs:
+        bounded_json(fields.chat_template_kwargs, "chat_template_kwargs", caps)
+        options["chat_template_kwargs"] = fields.chat_template_kwargs
+    if messages[-1].role == "assistant":
+        options["continue_final_message"] = True
+    return options

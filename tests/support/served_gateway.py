@@ -80,14 +80,14 @@ class ServedGateway:
             return response.status, await response.json(), response.headers
 
     async def events(self, path, body):
-        """The events of a stream, and how it ended: "[DONE]" or None."""
+        """The events of a stream, without their names, and how it ended: "[DONE]" or None."""
         async with self.client.post(path, json={**body, "stream": True}) as response:
             assert response.status == 200, await response.text()
             assert response.content_type == "text/event-stream"
             text = (await response.read()).decode()
         *frames, rest = text.split("\n\n")
         assert rest == ""
-        data = [frame.removeprefix("data: ") for frame in frames]
+        data = [frame.partition("data: ")[2] for frame in frames]
         done = data.pop() if data[-1] == "[DONE]" else None
         return [json.loads(item) for item in data], done
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from services.gateway.openapi.anthropic_bodies import ANTHROPIC_BODIES
 from services.gateway.openapi.body_schema import Json, array, body_schema, exactly_one, one_or_more, or_null, ref
+from services.gateway.openapi.response_bodies import RESPONSE_BODIES
 from services.gateway.replies.openai import StreamOptions
 from services.gateway.schemas import abort, chat, completions, messages, native, native_lists, text
 
@@ -40,6 +42,8 @@ def _generate() -> Json:
 
 
 BODIES: Mapping[str, Json] = {
+    **RESPONSE_BODIES,
+    **ANTHROPIC_BODIES,
     "ChatRequest": body_schema(
         chat.ChatFields,
         chat.BODY_RULES,

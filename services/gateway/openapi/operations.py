@@ -5,14 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from services.gateway.openapi import replies
+from services.gateway.openapi import anthropic_replies, replies, response_replies
 
-OPENAI, NATIVE, TOKENIZER, OPERATION = "OpenAI", "Native", "Tokenizer", "Operation"
+OPENAI, ANTHROPIC, NATIVE = "OpenAI", "Anthropic", "Native"
+TOKENIZER, OPERATION = "Tokenizer", "Operation"
 
 KEYED = (400, 401, 403, 500)
 ASKING = (*KEYED, 503, 504)  # of another stage
 READING = (*ASKING, 404, 413, 429)  # a body, and asking another stage about it
 GENERATING = (*READING, 501)
+STORED = (*KEYED, 404)
+
+RESPONSE = "/v1/responses/{response_id}"
 
 
 @dataclass(frozen=True)
@@ -40,8 +44,30 @@ OPERATIONS = (
         body="CompletionRequest",
         event=replies.CompletionChunk,
     ),
+    Operation(
+        *("POST", "/v1/responses", "Go on with a conversation", OPENAI, response_replies.Response, GENERATING),
+        body="ResponseRequest",
+        event=response_replies.ResponseEvent,
+        named_events=True,
+    ),
+    Operation("GET", RESPONSE, "A stored response", OPENAI, response_replies.Response, STORED),
+    Operation("DELETE", RESPONSE, "Forget a response", OPENAI, response_replies.DeletedResponse, STORED),
+    Operation("POST", f"{RESPONSE}/cancel", "End one in the background", OPENAI, response_replies.Response, STORED),
+    Operation("GET", f"{RESPONSE}/input_items", "What it goes on from", OPENAI, response_replies.ItemList, STORED),
     Operation("GET", "/v1/models", "The model that is served", OPENAI, replies.ModelList),
     Operation("GET", "/v1/models/{model_id}", "One model", OPENAI, replies.Model, (*KEYED, 404)),
+    Operation(
+        *("POST", "/v1/messages", "Go on with a conversation", ANTHROPIC),
+        *(anthropic_replies.AnthropicMessage, GENERATING),
+        body="MessagesRequest",
+        event=anthropic_replies.MessageEvent,
+        named_events=True,
+    ),
+    Operation(
+        *("POST", "/v1/messages/count_tokens", "How long a conversation is", ANTHROPIC),
+        *(anthropic_replies.TokenCount, READING),
+        body="CountTokensRequest",
+    ),
     Operation(
         *("POST", "/generate", "Go on with a text or with token ids", NATIVE),
         *(replies.Generation | list[replies.Generation], GENERATING),

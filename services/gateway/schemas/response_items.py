@@ -96,9 +96,9 @@ def conversation(
 
 
 def _item(raw: Any) -> Json:
-    kind = raw.get("type", "message") if isinstance(raw, dict) else "message"
+    kind = raw.get("type") if isinstance(raw, dict) else None
     match kind:
-        case "message":
+        case None | "message":
             return _message(convert(raw, MessageItem, MESSAGE_RULES))
         case "function_call":
             call = convert(raw, CallItem, CALL_RULES)

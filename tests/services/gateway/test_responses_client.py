@@ -1,5 +1,6 @@
 """OpenAI's official client against /v1/responses: what it parses, streams, stores and cancels."""
 
+import asyncio
 import json
 
 import openai
@@ -233,7 +234,10 @@ async def test_the_items_that_a_response_goes_on_from(client):
     items = await client.responses.input_items.list(second.id, limit=2)
     assert [item.content[0].text for item in items.data] == ["More", "Hello, world!"]
     assert [item.content[0].text async for item in items] == ["More", "Hello, world!", "Hi you"]
-    assert [item.role async for item in client.responses.input_items.list(second.id, order="asc")][0] == "user"
+    oldest = await client.responses.input_items.list(second.id, order="asc", limit=1)
+    assert (oldest.data[0].content[0].text, oldest.has_more) == ("Hi you", True)
+    with pytest.raises(openai.BadRequestError):
+        await client.responses.input_items.list(second.id, after="nothing")
 
 
 async def test_another_tenants_responses_are_not_there(client, served):
@@ -254,3 +258,42 @@ async def test_extras_of_our_own(client, served):
     (encode,) = served.pipeline.encodes
     assert (encode.sampling.top_k, encode.sampling.seed, encode.priority) == (5, 3, 2)
     assert (encode.constraint.source, encode.text.stop) == ("[a-z]+", ("END",))
+
+
+async def test_a_client_that_leaves_frees_the_work_and_nothing_is_stored(client, served):
+    served.pipeline.auto = False
+    request = asyncio.create_task(client.responses.create(model="tiny", input="Hi", stream=True))
+    await served.until(lambda: served.pipeline.runs)
+    served.pipeline.emit(1)
+    stream = await request
+    first = await anext(aiter(stream))
+    await stream.close()
+    await served.until(lambda: not served.pipeline.runs)
+    assert served.gateway.progress().running == 0
+    with pytest.raises(openai.NotFoundError):
+        await client.responses.retrieve(first.response.id)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "exception", "param"),
+    [
+        ({"model": "other"}, openai.NotFoundError, "model"),
+        ({"temperature": 5}, openai.BadRequestError, "temperature"),
+        ({"background": True, "stream": True}, openai.BadRequestError, "stream"),
+        ({"background": True, "store": False}, openai.BadRequestError, "store"),
+        ({"truncation": "auto"}, openai.BadRequestError, "truncation"),
+        ({"previous_response_id": "resp_0"}, openai.BadRequestError, "previous_response_id"),
+    ],
+)
+async def test_refusals_are_its_own_exceptions(client, arguments, exception, param):
+    with pytest.raises(exception) as caught:
+        await client.responses.create(**{"model": "tiny", "input": "Hi"} | arguments)
+    assert caught.value.param == param
+    assert caught.value.request_id is not None
+
+
+async def test_a_stored_response_is_not_streamed_again(client):
+    response = await client.responses.create(model="tiny", input="Hi")
+    with pytest.raises(openai.BadRequestError) as caught:
+        await client.responses.retrieve(response.id, stream=True)
+    assert caught.value.param == "stream"

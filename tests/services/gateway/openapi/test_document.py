@@ -4,7 +4,7 @@ import jsonschema
 import msgspec
 import pytest
 
-from services.gateway.openapi import replies
+from services.gateway.openapi import replies, response_replies
 from services.gateway.openapi.bodies import BODIES
 from services.gateway.openapi.document import document
 from services.gateway.openapi.operations import OPERATIONS
@@ -91,6 +91,9 @@ def test_no_name_stands_for_two_schemas():
         ("GenerateRequest", {"messages": HELLO}),
         ("GenerateRequest", {"messages": [HELLO, HELLO], "rid": ["a", "b"]}),
         ("TokenizeRequest", {"messages": HELLO, "add_generation_prompt": True}),
+        ("ResponseRequest", {"input": "x", "truncation": "disabled", "text": {"verbosity": "medium"}}),
+        ("ResponseRequest", {"input": [{"role": "user", "content": [{"type": "input_text", "text": "x"}]}]}),
+        ("ResponseRequest", {"input": [{"type": "function_call_output", "call_id": "c", "output": "x"}]}),
         ("DetokenizeRequest", {"tokens": [[1], [2]]}),
     ],
 )
@@ -109,6 +112,9 @@ async def test_what_is_taken_is_described(told, name, body):
         ("GenerateRequest", {"text": "x", "sampling_params": {"guided_regex": "x"}}),
         ("GenerateRequest", {"text": "x", "prompt": "y"}),
         ("TokenizeRequest", {"model": "tiny"}),
+        ("ResponseRequest", {"input": []}),
+        ("ResponseRequest", {"input": "x", "max_tokens": 3}),
+        ("ResponseRequest", {"input": "x", "tools": [{"type": "web_search"}]}),
     ],
 )
 async def test_what_is_refused_is_not(told, name, body):
@@ -131,6 +137,12 @@ def test_generate_is_described_as_it_reads():
             replies.ChatCompletion,
             replies.ChatCompletionChunk,
         ),
+        (
+            "/v1/responses",
+            {"input": "x", "include": ["message.output_text.logprobs"]},
+            *(response_replies.Response, response_replies.ResponseEvent),
+        ),
+        ("/v1/responses", {"input": "x", "background": True}, response_replies.Response, None),
         ("/v1/completions", {"prompt": "x", "logprobs": 1}, replies.Completion, replies.CompletionChunk),
         ("/generate", {"text": "x", "return_logprob": True, "top_logprobs_num": 1}, *[replies.Generation] * 2),
         ("/generate", {"text": ["x", "y"]}, list[replies.Generation], replies.Generation),
@@ -153,7 +165,9 @@ async def test_replies_and_events_are_as_described(served, path, body, reply, ev
 
 @pytest.mark.parametrize("operation", [each for each in OPERATIONS if each.method == "GET"], ids=lambda each: each.path)
 async def test_what_can_be_got_is_as_described(served, operation):
-    async with served.client.get(operation.path.format(model_id="tiny")) as response:
+    _, stored, _ = await served.post("/v1/responses", {"input": "x"})
+    path = operation.path.format(model_id="tiny", response_id=stored["id"])
+    async with served.client.get(path) as response:
         assert response.status == 200
         if operation.reply is not None:
             msgspec.convert(await response.json(), operation.reply)

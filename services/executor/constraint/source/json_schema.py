@@ -16,6 +16,7 @@ from typing import Any, Literal
 from services.executor.constraint.source.refused import Refused
 from services.executor.constraint.source.schema_compiler import Compiler
 from services.executor.constraint.source.schema_document import Document
+from services.executor.constraint.source.schema_matches import WRITING
 from shared.config import ConstraintsConfig
 
 Whitespace = Literal["fixed", "flexible"]
@@ -42,7 +43,6 @@ def prepared(schema: Any, *, strict: bool, whitespace: Whitespace, caps: Constra
 
 
 def _writing(whitespace: Whitespace, most: int) -> dict[str, Any]:
-    plain = {"json_allowed_escapes": 'nrbtf\\"'}
     if whitespace == "fixed":
-        return {"item_separator": ", ", "key_separator": ": ", "whitespace_flexible": False, **plain}
-    return {"item_separator": ",", "key_separator": ":", "whitespace_pattern": f"[ \\n\\r\\t]{{1,{most}}}", **plain}
+        return {"item_separator": ", ", "key_separator": ": ", "whitespace_flexible": False, **WRITING}
+    return {"item_separator": ",", "key_separator": ":", "whitespace_pattern": f"[ \\n\\r\\t]{{1,{most}}}", **WRITING}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+Path = tuple[str | int, ...]
+
 
 class Refused(Exception):
     """The client's mistake, in words for the client.
@@ -10,7 +12,7 @@ class Refused(Exception):
         path: where in the source, as keys and indices, the outermost first; a position in a pattern is in the message.
     """
 
-    def __init__(self, message: str, path: tuple[str | int, ...] = ()) -> None:
+    def __init__(self, message: str, path: Path = ()) -> None:
         super().__init__(message)
         self.message = message
         self.path = path

@@ -83,18 +83,23 @@ def to_rust_within(characters: Ranges, pattern: str, caps: ConstraintsConfig) ->
     found = regex_scan.outline(pattern)
     if found.depth > caps.max_depth:
         raise Refused(f"groups nested {found.depth} deep; at most {caps.max_depth} are taken")
-    parsed = _parsed(pattern)
+    tree = parsed(pattern)
     for position, name in found.irregular:
         raise Refused(f"{name} at position {position} is not supported: it is not regular")
     if found.anchors:
-        parsed = _parsed(_with_marks(pattern, found.anchors))
-    part = _Writer(parsed.state, caps, characters).sequence(parsed, Place(_flags(pattern, parsed.state.flags)))
+        tree = parsed(_with_marks(pattern, found.anchors))
+    part = _Writer(tree.state, caps, characters).sequence(tree, Place(_flags(pattern, tree.state.flags)))
     if part is not None and part.depth > MAX_WRITTEN_DEPTH:
         raise Refused("the pattern is nested too deeply")
     return None if part is None else part.text
 
 
-def _parsed(pattern: str) -> Any:
+def parsed(pattern: str) -> Any:
+    """What Python's parser makes of it.
+
+    Raises:
+        Refused: it is no pattern.
+    """
     try:
         return _parsed_by_python(pattern, 0)
     except re.error as error:

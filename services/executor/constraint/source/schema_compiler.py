@@ -8,28 +8,27 @@ left out.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import Any
 
 from services.executor.constraint.source import schema_any
-from services.executor.constraint.source.refused import Refused
+from services.executor.constraint.source.refused import Path, Refused
 from services.executor.constraint.source.schema_arrays import array
 from services.executor.constraint.source.schema_disjoint import canonical, disjoint
-from services.executor.constraint.source.schema_document import Document, Path
+from services.executor.constraint.source.schema_document import Document
 from services.executor.constraint.source.schema_finite import finite_names
 from services.executor.constraint.source.schema_flatten import Flattener
 from services.executor.constraint.source.schema_formats import ANYTHING, PATTERNS
-from services.executor.constraint.source.schema_keywords import ENFORCED, UNENFORCED
+from services.executor.constraint.source.schema_matches import Matches
 from services.executor.constraint.source.schema_numbers import FORMATS, number
 from services.executor.constraint.source.schema_numbers import writable as writable_number
 from services.executor.constraint.source.schema_objects import object_
 from services.executor.constraint.source.schema_parts import Conjunction, Emitted, Key, Located, Part, each, types_of
 from services.executor.constraint.source.schema_strings import string
 from services.executor.constraint.source.schema_strings import writable as writable_text
+from services.executor.constraint.source.schema_values import Values
 from shared.config import ConstraintsConfig
 
-ASKING = ENFORCED | UNENFORCED
 MAX_PLACES = 20_000  # at which a conjunction is compiled, and values that are listed
 
 
@@ -40,7 +39,9 @@ class Compiler:
         self.caps = caps
         self._document = document
         self._strict = strict
+        self.matches = Matches(caps, self.unenforced)
         self._flattener = Flattener(document, self.unenforced)
+        self._values = Values(document, self._flattener, self.matches, self.unenforced)
         self._reason: Refused | None = None
         self._impossible: set[Key] = set()
         self._places = 0
@@ -119,27 +120,19 @@ class Compiler:
         return self._typed(parts)
 
     def _listed(self, lister: Part, parts: list[Part]) -> Emitted:
-        values = [lister.schema["const"]] if "const" in lister.schema else lister.schema["enum"]
+        keyword = "const" if "const" in lister.schema else "enum"
+        listed, path = lister.schema[keyword], lister.at(keyword)
+        values = [listed] if keyword == "const" else listed
         self._spend(len(values))
-        path = lister.at("const" if "const" in lister.schema else "enum")
         if len(values) > self.caps.max_enum_values:
             raise Refused(f"{len(values)} values; at most {self.caps.max_enum_values} are taken", path)
-        own = path[-1]
-        beside = [schema for part in parts if (schema := _kept(part, own if part is lister else ""))]
-        kept = {canonical(value): value for value in values if self._is_valid(value, beside, path)}
-        for value in kept.values():
-            if not _writable(value):
-                self.unenforced("a value has a control character, or a number too large or fine to be exact", path)
-        writable = [value for value in kept.values() if _writable(value)]
-        return {"enum": writable} if writable else self.never("none of the listed values is valid", path)
-
-    def _is_valid(self, value: Any, beside: list[dict[str, Any]], path: Path) -> bool:
-        try:
-            return all(self._document.is_valid(schema, value, path) for schema in beside)
-        except re.error as error:
-            raise Refused(f"a pattern beside it is invalid: {error.msg}", path) from None
-        except OverflowError:
-            raise Refused("a number is too large", path) from None
+        distinct = {canonical(value): value for value in values}.values()
+        writable = [value for value in distinct if _writable(value)]
+        if len(writable) < len(distinct):
+            self.unenforced("a value has a control character, or a number too large or fine to be exact", path)
+        beside = [part.without(keyword) if part is lister else part for part in parts]
+        kept = [value for value in writable if all(self._values.satisfies(value, part) for part in beside)]
+        return {"enum": kept} if kept else self.never("none of the listed values is valid", path)
 
     def _alternatives(self, chooser: Part, keyword: str, parts: list[Part]) -> Emitted:
         beside: list[Located | Part] = [part.without(keyword) if part is chooser else part for part in parts]
@@ -192,12 +185,6 @@ def _told_by(chooser: Part) -> list[Located]:
     discriminator = chooser.schema.get("discriminator")
     name = discriminator.get("propertyName") if isinstance(discriminator, dict) else None
     return [Located({"required": [name]}, chooser.at("discriminator"))] if isinstance(name, str) else []
-
-
-def _kept(part: Part, besides: str | int) -> dict[str, Any]:
-    """The keywords that ask for something, for a validator."""
-    left_out = {*part.done, besides}
-    return {keyword: value for keyword, value in part.schema.items() if keyword in ASKING and keyword not in left_out}
 
 
 def _any_of(options: Sequence[dict[str, Any]]) -> Emitted:

@@ -7,16 +7,9 @@ from collections.abc import Iterator
 from typing import Any
 from urllib.parse import unquote
 
-import jsonschema
-import referencing
-from jsonschema.exceptions import SchemaError
-from referencing.exceptions import Unresolvable
-
-from services.executor.constraint.source.refused import Refused
+from services.executor.constraint.source.refused import Path, Refused
 from services.executor.constraint.source.schema_keywords import KNOWN
-
-Path = tuple[str | int, ...]
-Schema = dict[str, Any] | bool
+from services.executor.constraint.source.schema_shape import Schema, check_schema
 
 _DATA = frozenset({"const", "enum", "default", "examples", "example"})  # what is below is no schema
 
@@ -33,14 +26,12 @@ class Document:
     def __init__(self, root: Any, max_depth: int) -> None:
         _check_data(root, max_depth)
         self.root = _modern(root)
-        _check_schema(self.root)
+        check_schema(self.root)
         if isinstance(self.root, dict) and self.root and not KNOWN & self.root.keys() and "$id" not in self.root:
             raise Refused("no keyword of JSON schema in it")
         self._id = self.root.get("$id", "") if isinstance(self.root, dict) else ""
         self._anchors = dict(_anchors(self.root))
         self._checked: set[Path] = set()
-        # By default it fetches what a remote reference names; a stranger's schema must reach nothing.
-        self._validator = jsonschema.Draft202012Validator(self.root, registry=referencing.Registry())
 
     def resolve(self, reference: str, at: Path) -> tuple[Schema, Path]:
         """The schema that a `$ref` points to, and where it is.
@@ -53,16 +44,9 @@ class Document:
         if not isinstance(schema, (dict, bool)):
             raise Refused(f"{reference!r} points to nothing, or to no schema", at)
         if path not in self._checked and path[:1] not in ((), ("$defs",), ("definitions",)):
-            _check_schema(schema, path)
+            check_schema(schema, path)
         self._checked.add(path)
         return schema, path
-
-    def is_valid(self, schema: dict[str, Any], value: Any, at: Path) -> bool:
-        """Raises Refused where that depends on a reference which points to nothing in this document."""
-        try:
-            return bool(self._validator.evolve(schema=schema).is_valid(value))
-        except Unresolvable as error:
-            raise Refused(f"{error.ref!r} points to nothing in this document", at) from None
 
     def _path_of(self, reference: str, at: Path) -> Path:
         document, _, fragment = reference.partition("#")
@@ -87,17 +71,6 @@ class Document:
             else:
                 return None
         return value
-
-
-def _check_schema(schema: Any, at: Path = ()) -> None:
-    try:
-        jsonschema.Draft202012Validator.check_schema(schema)
-    except SchemaError as error:
-        raise Refused(f"not a JSON schema: {_shortened(error.message)}", (*at, *error.absolute_path)) from None
-
-
-def _shortened(message: str) -> str:
-    return message if len(message) <= 200 else f"{message[:200]}…"
 
 
 def _check_data(root: Any, max_depth: int) -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from services.executor.constraint.source.refused import Refused
-from services.executor.constraint.source.schema_document import Document, Path
+from services.executor.constraint.source.refused import Path, Refused
+from services.executor.constraint.source.schema_document import Document
 from services.executor.constraint.source.schema_keywords import ENFORCED, objection
 from services.executor.constraint.source.schema_parts import Conjunction, Located, Part
 
@@ -49,7 +49,7 @@ class Flattener:
             if not item.schema:
                 yield item.path, None, False
             return
-        self._check(item.schema, item.path)
+        self.check(item.schema, item.path)
         within |= {item.path}
         own = Part(item.schema, item.path, _FOLLOWED)
         for keyword in _in_order(item.schema):
@@ -63,7 +63,7 @@ class Flattener:
                 case _:
                     yield item.path, own, False
 
-    def _check(self, schema: dict[str, Any], path: Path) -> None:
+    def check(self, schema: dict[str, Any], path: Path) -> None:
         if path in self._checked:
             return
         self._checked.add(path)

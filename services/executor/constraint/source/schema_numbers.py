@@ -21,7 +21,7 @@ EXACT = 2**53
 FORMATS = frozenset({"int32", "int64", "float", "double"})
 
 _UNIT = Fraction(1, 10**10)
-_INT32 = (Fraction(-(2**31)), Fraction(2**31 - 1))
+INT32 = (Fraction(-(2**31)), Fraction(2**31 - 1))
 
 Bound = tuple[Fraction, bool]  # the second is whether the bound itself is excluded
 
@@ -116,7 +116,7 @@ def _low(parts: Sequence[Part]) -> Bound:
     bounds = [(Fraction(value), False) for value, _ in each(parts, "minimum")]
     bounds += [(Fraction(value), True) for value, _ in each(parts, "exclusiveMinimum")]
     if any(value == "int32" for value, _ in each(parts, "format")):
-        bounds.append((_INT32[0], False))
+        bounds.append((INT32[0], False))
     return max([*bounds, (Fraction(-LIMIT), False)])
 
 
@@ -124,7 +124,7 @@ def _high(parts: Sequence[Part]) -> Bound:
     bounds = [(Fraction(value), False) for value, _ in each(parts, "maximum")]
     bounds += [(Fraction(value), True) for value, _ in each(parts, "exclusiveMaximum")]
     if any(value == "int32" for value, _ in each(parts, "format")):
-        bounds.append((_INT32[1], False))
+        bounds.append((INT32[1], False))
     return min([*bounds, (Fraction(LIMIT), False)], key=_tightness)
 
 

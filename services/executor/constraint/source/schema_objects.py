@@ -6,12 +6,10 @@ Names that no schema speaks of can come twice: a grammar cannot remember them. W
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import Any
 
-from services.executor.constraint.source.refused import Refused
-from services.executor.constraint.source.schema_document import Path
+from services.executor.constraint.source.refused import Path, Refused
 from services.executor.constraint.source.schema_names import Names, names_of
 from services.executor.constraint.source.schema_parts import Context, Emitted, Located, Part, each, greatest, least
 from services.executor.constraint.source.schema_patterns import search_exactly
@@ -59,18 +57,19 @@ def _within(
 def _property(parts: Sequence[Part], name: str, context: Context) -> Emitted:
     if not writable(name):
         return context.never(f"the name {name!r} has a control character", ())
-    return context.child([located for part in parts for located in _schemas(part, name)])
+    return context.child([located for part in parts for located in _schemas(part, name, context)])
 
 
-def _schemas(part: Part, name: str) -> list[Located]:
+def _schemas(part: Part, name: str, context: Context) -> list[Located]:
     """What one part says of a property."""
     found = []
     properties = part.get("properties") or {}
     if name in properties:
         found.append(Located(properties[name], part.at("properties", name)))
     for pattern, schema in (part.get("patternProperties") or {}).items():
-        if re.search(pattern, name):
-            found.append(Located(schema, part.at("patternProperties", pattern)))
+        path = part.at("patternProperties", pattern)
+        if context.matches.search(pattern, name, path):
+            found.append(Located(schema, path))
     if not found and part.get("additionalProperties") is not None:
         found.append(Located(part.get("additionalProperties"), part.at("additionalProperties")))
     return found
@@ -84,7 +83,7 @@ def _patterns(parts: Sequence[Part], names: list[str], context: Context) -> dict
     for holder in holders[:1]:
         for pattern, schema in holder.get("patternProperties").items():
             path = holder.at("patternProperties", pattern)
-            if any(re.search(pattern, name) for name in names):
+            if any(context.matches.search(pattern, name, path) for name in names):
                 context.unenforced("a property is named and matches a pattern, too", path)
                 continue
             others = [

@@ -6,7 +6,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from services.executor.constraint.source.schema_document import Path, Schema
+from services.executor.constraint.source.refused import Path
+from services.executor.constraint.source.schema_matches import Matches
+from services.executor.constraint.source.schema_shape import Schema
 from shared.config import ConstraintsConfig
 
 Emitted = dict[str, Any] | None  # a schema for the engine; None where no value is valid
@@ -47,6 +49,9 @@ class Context(Protocol):
 
     @property
     def caps(self) -> ConstraintsConfig: ...
+
+    @property
+    def matches(self) -> Matches: ...
 
     def child(self, conjunction: Conjunction) -> Emitted:
         """What satisfies all of these."""

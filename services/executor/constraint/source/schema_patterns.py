@@ -19,6 +19,7 @@ ANYTHING = "(?s:.*)"
 NEWLINE = r"\x{a}"
 UNWRITABLE = ((0, 8), (11, 12), (14, 32), (127, 128))  # but for \b \t \n \f \r, which have escapes of their own
 _WRITABLE = regex_sets.complement(UNWRITABLE)
+_STARTS, _ENDS = ("^", r"\A"), ("$", r"\Z")
 _FLAGS = re.compile(r"\(\?[aiLmsux]+\)")
 _MULTILINE = re.compile(r"\(\?[a-zA-Z]*m")
 _POSITION = re.compile(r"(?<=at position )\d+")
@@ -64,11 +65,10 @@ def _anchored(pattern: str, line_end: str, caps: ConstraintsConfig) -> str | Non
 
 def _alternative(flags: str, text: str, at: int, line_end: str, caps: ConstraintsConfig) -> str | None:
     anchors = regex_scan.outline(text).anchors
-    held_start = any(start == 0 for start, _ in anchors)
-    held_end = any(end == len(text) for _, end in anchors)
-    for start, end in anchors:
-        if start != 0 and end != len(text):
-            raise Refused(f"the anchor at position {at + start} is not supported: only at an end of the pattern")
+    held_start = any(start == 0 and text[start:end] in _STARTS for start, end in anchors)
+    held_end = any(end == len(text) and text[start:end] in _ENDS for start, end in anchors)
+    for start, _ in anchors[held_start : len(anchors) - held_end]:
+        raise Refused(f"the anchor at position {at + start} is not supported: only at an end of the pattern")
     bare = text[anchors[0][1] if held_start else 0 : anchors[-1][0] if held_end else None]
     try:
         written = to_rust_within(_WRITABLE, flags + text, caps) if bare else ""

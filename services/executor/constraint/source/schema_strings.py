@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from services.executor.constraint.source.refused import Refused
-from services.executor.constraint.source.schema_document import Path
+from services.executor.constraint.source.refused import Path, Refused
 from services.executor.constraint.source.schema_formats import MAX_LENGTHS, PATTERNS
 from services.executor.constraint.source.schema_parts import Context, Emitted, Part, each, greatest, least
 from services.executor.constraint.source.schema_patterns import UNWRITABLE, search

@@ -14,8 +14,7 @@ from collections.abc import Iterator, Sequence
 
 from services.executor.constraint.source import json_schema, structural_tag_source
 from services.executor.constraint.source.json_schema import Whitespace
-from services.executor.constraint.source.refused import Refused
-from services.executor.constraint.source.schema_document import Path
+from services.executor.constraint.source.refused import Path, Refused
 from services.executor.constraint.source.structural_tag_source import Call, Calls
 from shared.config import ConstraintsConfig
 

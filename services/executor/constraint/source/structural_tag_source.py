@@ -12,8 +12,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from services.executor.constraint.source.refused import Refused
-from services.executor.constraint.source.schema_document import Path
+from services.executor.constraint.source.refused import Path, Refused
 
 _WHERE = re.compile(r"(.*?)(?: - at `\$(.*)`)?", re.DOTALL)
 _STEP = re.compile(r"\.([^.\[]+)|\[(\d+)\]")

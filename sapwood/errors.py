@@ -4,6 +4,7 @@ SapwoodError
 ├── BackendError            the backend did not answer as it should; `request_id` finds the request in the server's log
 │   ├── ConnectionFailed    nothing answers there, or the connection broke
 │   ├── TimedOut            no answer in the time allowed
+│   ├── NotStarted          a server that was to start here did not; its last lines are in the message and in `log`
 │   └── ServerError         an answer that says no: `status`, `code`, `param`
 │       └── Overloaded      not now; `retry_after_s` if the server said when
 ├── ProgramError            the program itself is wrong: it will fail again
@@ -31,6 +32,12 @@ class ConnectionFailed(BackendError):
 
 class TimedOut(BackendError):
     pass
+
+
+class NotStarted(BackendError):
+    def __init__(self, message: str, log: str) -> None:
+        super().__init__(f"{message}; it said:\n{log}" if log else message)
+        self.log = log
 
 
 class ServerError(BackendError):

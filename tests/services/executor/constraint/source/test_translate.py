@@ -1,14 +1,19 @@
 from __future__ import annotations
 
+import contextlib
 import json
+from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from services.executor.constraint.source.refused import Refused
 from services.executor.constraint.source.translate import decoded, translate
 from shared import wire
 from shared.config import ConstraintsConfig
 from tests.services.executor.constraint.source.engine_bytes import takes
+from tests.services.executor.constraint.source.schema_mutants import JSON, mutants
 
 CAPS = ConstraintsConfig()
 TAGS = json.dumps(
@@ -69,3 +74,18 @@ def test_what_is_not_json_is_refused(source: str, reason: str) -> None:
     for kind in ("choices", "json_schema"):
         with pytest.raises(Refused):
             translate(wire.Constraint(kind, source), CAPS)
+
+
+@settings(deadline=None, max_examples=400, suppress_health_check=[HealthCheck.too_slow])
+@given(mutants(), st.booleans())
+def test_whatever_a_schema_is_it_has_a_grammar_or_is_refused(schema: Any, strict: bool) -> None:
+    constraint = wire.Constraint("json_schema", json.dumps(schema), strict)
+    with contextlib.suppress(Refused):
+        assert json.loads(translate(constraint, CAPS)).keys() == {"grammars"}
+
+
+@settings(deadline=None, max_examples=200)
+@given(JSON, st.sampled_from(["json_schema", "choices", "structural_tag"]))
+def test_whatever_else_is_sent_is_refused_or_has_a_grammar(source: Any, kind: wire.ConstraintKind) -> None:
+    with contextlib.suppress(Refused):
+        assert translate(wire.Constraint(kind, json.dumps(source)), CAPS)

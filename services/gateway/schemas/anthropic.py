@@ -118,7 +118,7 @@ def read_anthropic(body: bytes, terms: Terms) -> Call:
         sampling=to_sampling(
             fields, terms, seed=fields.seed, min_new_tokens=fields.min_tokens, logprobs=False, top_logprobs=0
         ),
-        text=to_text_options(fields, terms.limits, include_stop=False, param="stop_sequences"),
+        text=_text_options(fields, terms.limits),
         max_new_tokens=fields.max_tokens,
         constraint=asked.constraint,
         namespace=namespace(terms.tenant, fields.extra_key, fields.cache_salt),
@@ -160,6 +160,14 @@ def _check_thinking(fields: CountFields) -> None:
     with within("thinking"):
         if convert(fields.thinking, ThinkingFields).type == "enabled":
             raise InvalidRequest("this model does not think", "type", "unsupported_parameter")
+
+
+def _text_options(fields: CountFields, limits: Limits) -> wire.TextOptions:
+    try:
+        return to_text_options(fields, limits, include_stop=False)
+    except InvalidRequest as refused:
+        param = refused.error.param
+        raise refused.called("stop_sequences" if param == "stop" else param) from None
 
 
 def _template_options(

@@ -70,7 +70,7 @@ def refuse_endless(raw: Sequence[Any], param: str, limits: Limits) -> None:
 
 
 def _count_parts(raw: Any) -> int:
-    parts = (raw.get("content"), raw.get("tool_calls")) if isinstance(raw, dict) else ()
+    parts = (raw.get("content"), raw.get("tool_calls"), raw.get("output")) if isinstance(raw, dict) else ()
     return max(1, sum(len(part) for part in parts if isinstance(part, list)))
 
 

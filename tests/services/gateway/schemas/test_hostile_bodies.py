@@ -7,15 +7,21 @@ from hypothesis import strategies as st
 
 from services.gateway.errors import ApiError, error_body
 from services.gateway.open_request import OpenRequest
-from services.gateway.schemas import chat, completions, native
+from services.gateway.schemas import chat, completions, native, responses
 from services.gateway.schemas.decode import field_names
 from shared import wire
 from tests.support.gateway_terms import TERMS
+
+
+def read_response(body, terms):
+    return responses.read_response(body, terms, lambda name: ()).call
+
 
 READERS = [
     (chat.read_chat, chat.ChatFields, chat.BODY_RULES, {"messages": [{"role": "user", "content": "x"}]}),
     (completions.read_completion, completions.CompletionFields, completions.BODY_RULES, {"prompt": "x"}),
     (native.read_native, native.NativeFields, native.BODY_RULES, {"text": "x"}),
+    (read_response, responses.ResponseFields, responses.BODY_RULES, {"input": "x"}),
 ]
 
 leaves = st.one_of(

@@ -69,7 +69,7 @@ def ask(client):
 
 def said(choice):
     calls = [(call.function.name, call.function.arguments) for call in choice.message.tool_calls or []]
-    return choice.finish_reason, choice.message.content, calls
+    return choice.finish_reason, choice.message.content or None, calls  # a stream has no chunk for an empty text
 
 
 def checked(call):

@@ -4,7 +4,7 @@ import jsonschema
 import msgspec
 import pytest
 
-from services.gateway.openapi import replies, response_replies
+from services.gateway.openapi import anthropic_replies, replies, response_replies
 from services.gateway.openapi.bodies import BODIES
 from services.gateway.openapi.document import document
 from services.gateway.openapi.operations import OPERATIONS
@@ -13,6 +13,10 @@ from tests.support.gateway_terms import TERMS
 from tests.support.served_gateway import serving
 
 HELLO = [{"role": "user", "content": "Hi"}]
+CALLED = [
+    {"role": "assistant", "content": [{"type": "tool_use", "id": "1", "name": "f", "input": {}}]},
+    {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "1", "content": None, "is_error": True}]},
+]
 
 
 @pytest.fixture
@@ -86,6 +90,12 @@ def test_no_name_stands_for_two_schemas():
         ("ChatRequest", {"messages": HELLO, "max_tokens": None, "user": 3, "best_of": 1, "tools": None}),
         ("ChatRequest", {"messages": [{"role": "user", "content": [{"type": "text", "text": "x"}]}]}),
         ("CompletionRequest", {"prompt": ["a", "b"], "suffix": ""}),
+        (
+            "MessagesRequest",
+            {"model": "tiny", "max_tokens": 1, "messages": HELLO, "stop_sequences": ["x"], "system": "S"},
+        ),
+        ("MessagesRequest", {"model": "tiny", "max_tokens": 1, "messages": CALLED, "tool_choice": {"type": "any"}}),
+        ("CountTokensRequest", {"model": "tiny", "messages": HELLO, "cache_control": {"type": "ephemeral"}}),
         ("GenerateRequest", {"text": ["a", "b"], "sampling_params": [{"n": 1}, {"top_p": 0.5}], "log_metrics": True}),
         ("GenerateRequest", {"input_ids": [[1], [2]], "temperature": 0}),
         ("GenerateRequest", {"messages": HELLO}),
@@ -112,6 +122,10 @@ async def test_what_is_taken_is_described(told, name, body):
         ("GenerateRequest", {"text": "x", "sampling_params": {"guided_regex": "x"}}),
         ("GenerateRequest", {"text": "x", "prompt": "y"}),
         ("TokenizeRequest", {"model": "tiny"}),
+        ("MessagesRequest", {"model": "tiny", "messages": HELLO}),
+        ("MessagesRequest", {"model": "tiny", "max_tokens": 1, "messages": HELLO, "stop": ["x"]}),
+        ("MessagesRequest", {"model": "tiny", "max_tokens": 1, "messages": HELLO, "tools": [{"name": "f"}]}),
+        ("CountTokensRequest", {"messages": HELLO}),
         ("ResponseRequest", {"input": []}),
         ("ResponseRequest", {"input": "x", "max_tokens": 3}),
         ("ResponseRequest", {"input": "x", "tools": [{"type": "web_search"}]}),
@@ -143,6 +157,12 @@ def test_generate_is_described_as_it_reads():
             *(response_replies.Response, response_replies.ResponseEvent),
         ),
         ("/v1/responses", {"input": "x", "background": True}, response_replies.Response, None),
+        (
+            "/v1/messages",
+            {"model": "tiny", "max_tokens": 9, "messages": HELLO},
+            *(anthropic_replies.AnthropicMessage, anthropic_replies.MessageEvent),
+        ),
+        ("/v1/messages/count_tokens", {"model": "tiny", "messages": HELLO}, anthropic_replies.TokenCount, None),
         ("/v1/completions", {"prompt": "x", "logprobs": 1}, replies.Completion, replies.CompletionChunk),
         ("/generate", {"text": "x", "return_logprob": True, "top_logprobs_num": 1}, *[replies.Generation] * 2),
         ("/generate", {"text": ["x", "y"]}, list[replies.Generation], replies.Generation),

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from services.gateway.errors import ApiError, error_body
 from services.gateway.open_request import OpenRequest
-from services.gateway.schemas import chat, completions, native, responses
+from services.gateway.schemas import anthropic, chat, completions, native, responses
 from services.gateway.schemas.decode import field_names
 from shared import wire
 from tests.support.gateway_terms import TERMS
@@ -21,6 +21,10 @@ READERS = [
     (chat.read_chat, chat.ChatFields, chat.BODY_RULES, {"messages": [{"role": "user", "content": "x"}]}),
     (completions.read_completion, completions.CompletionFields, completions.BODY_RULES, {"prompt": "x"}),
     (native.read_native, native.NativeFields, native.BODY_RULES, {"text": "x"}),
+    (
+        *(anthropic.read_anthropic, anthropic.MessagesFields, anthropic.BODY_RULES),
+        {"model": "tiny", "max_tokens": 5, "messages": [{"role": "user", "content": "x"}]},
+    ),
     (read_response, responses.ResponseFields, responses.BODY_RULES, {"input": "x"}),
 ]
 

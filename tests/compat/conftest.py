@@ -55,7 +55,6 @@ def environment(url: str, folder: Path) -> dict[str, str]:
         "SERVER_URL": url,
         "MODEL": MODEL,
         "MODEL_FOLDER": str(prepare(ModelConfig())),
-        "PYTHONFAULTHANDLER": "1",
         "LLM_USER_PATH": str(folder / "llm"),
         "LITELLM_LOCAL_MODEL_COST_MAP": "True",
         "LANGSMITH_TRACING": "false",

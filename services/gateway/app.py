@@ -42,5 +42,5 @@ def make_app(dispatcher: Dispatcher, settings: Config, card: ModelCard, keys: Ke
     CacheRoutes(dispatcher, shows_text=config.show_cached_text).add_to(app.router)
     operations = OperationRoutes(dispatcher, card, limits, metrics, int(time.time()))
     operations.add_to(app.router, enable_metrics=config.enable_metrics)
-    openapi.add_to(app.router)
+    openapi.add_to(app.router, card.model_id)
     return app

@@ -11,15 +11,16 @@ import msgspec
 
 from services.gateway.errors import is_anthropics
 from services.gateway.openapi.bodies import BODIES
-from services.gateway.openapi.body_schema import REF, Json, ref
+from services.gateway.openapi.body_schema import REF, Json, or_null, ref
 from services.gateway.openapi.operations import OPERATIONS, Operation
 from services.gateway.openapi.replies import AnthropicError, Error
 from services.gateway.query import query_type
 
 
-def document(version: str, paths: Iterable[str]) -> Json:
+def document(version: str, paths: Iterable[str], models: Sequence[str]) -> Json:
     """Args:
     paths: those that are served; the others are left out.
+    models: the names that the model goes by.
     """
     served = frozenset(paths)
     operations = [operation for operation in OPERATIONS if operation.path in served]
@@ -32,7 +33,7 @@ def document(version: str, paths: Iterable[str]) -> Json:
         "security": [{}, {"bearer": []}, {"key": []}],
         "paths": by_path,
         "components": {
-            "schemas": {**BODIES, **_reply_schemas(operations)},
+            "schemas": {**_bodies(models), **_reply_schemas(operations)},
             "headers": {"x-request-id": {"schema": {"type": "string"}, "required": True}},
             "securitySchemes": {
                 "bearer": {"type": "http", "scheme": "bearer"},
@@ -40,6 +41,18 @@ def document(version: str, paths: Iterable[str]) -> Json:
             },
         },
     }
+
+
+def _bodies(models: Sequence[str]) -> Json:
+    return {
+        name: _naming(body, models) if "model" in body.get("properties", {}) else body for name, body in BODIES.items()
+    }
+
+
+def _naming(body: Json, models: Sequence[str]) -> Json:
+    name: Json = {"enum": models}
+    model = name if "model" in body.get("required", []) else or_null(name)
+    return body | {"properties": body["properties"] | {"model": model}}
 
 
 def _reply_schemas(operations: Sequence[Operation]) -> Json:

@@ -78,7 +78,7 @@ def test_no_name_stands_for_two_schemas():
     assert set(named) <= BODIES.keys()
     ids = [
         operation["operationId"]
-        for path in document("1", [operation.path for operation in OPERATIONS])["paths"].values()
+        for path in document("1", [operation.path for operation in OPERATIONS], [])["paths"].values()
         for operation in path.values()
     ]
     assert len(set(ids)) == len(OPERATIONS)
@@ -98,7 +98,7 @@ def test_no_name_stands_for_two_schemas():
         ("CountTokensRequest", {"model": "tiny", "messages": HELLO, "cache_control": {"type": "ephemeral"}}),
         ("GenerateRequest", {"text": ["a", "b"], "sampling_params": [{"n": 1}, {"top_p": 0.5}], "log_metrics": True}),
         ("GenerateRequest", {"input_ids": [[1], [2]], "temperature": 0}),
-        ("GenerateRequest", {"messages": HELLO}),
+        ("GenerateRequest", {"messages": HELLO, "model": "tiny"}),
         ("GenerateRequest", {"messages": [HELLO, HELLO], "rid": ["a", "b"]}),
         ("TokenizeRequest", {"messages": HELLO, "add_generation_prompt": True}),
         ("ResponseRequest", {"input": "x", "truncation": "disabled", "text": {"verbosity": "medium"}}),
@@ -118,6 +118,7 @@ async def test_what_is_taken_is_described(told, name, body):
         ("ChatRequest", {"messages": HELLO, "temperature": 3}),
         ("ChatRequest", {"messages": HELLO, "tempperature": 1}),
         ("ChatRequest", {"messages": HELLO, "best_of": 2}),
+        ("ChatRequest", {"messages": HELLO, "model": "other"}),
         ("ChatRequest", {"messages": [{"role": "robot", "content": "x"}]}),
         ("GenerateRequest", {"text": "x", "sampling_params": {"guided_regex": "x"}}),
         ("GenerateRequest", {"text": "x", "prompt": "y"}),

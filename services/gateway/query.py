@@ -33,12 +33,14 @@ class ResponseQuery(msgspec.Struct, frozen=True):
     stream: bool = False
     starting_after: int | None = None  # an event's number, with stream
     include_obfuscation: bool = False
+    include: str | None = msgspec.field(default=None, name="include[]")  # all is included that is there
 
 
 class InputItemsQuery(msgspec.Struct, frozen=True):
     after: str | None = None  # an item's id
     limit: Annotated[int, Meta(ge=1, le=100)] = 20
     order: Literal["asc", "desc"] = "desc"
+    include: str | None = msgspec.field(default=None, name="include[]")
 
 
 QUERIES: Mapping[str, type[msgspec.Struct]] = {

@@ -19,6 +19,7 @@ from services.gateway.middleware import CALLER, QUERY, RECORD
 from services.gateway.record import RequestRecord
 from services.gateway.replies.reply import Json
 from services.gateway.replies.responses import ResponseReply, response_id
+from services.gateway.response_history import StoredHistory
 from services.gateway.response_store import KeptResponse, ResponseStore
 from services.gateway.schemas.responses import ResponseCall, read_response
 from services.gateway.serving import Serving
@@ -52,7 +53,8 @@ class ResponseRoutes:
 
     async def create(self, request: web.Request) -> web.StreamResponse:
         tenant = request[CALLER].tenant
-        asked = read_response(await request.read(), self._serving.terms(tenant), partial(self._history, tenant))
+        history = StoredHistory(self._store, self._running, tenant)
+        asked = read_response(await request.read(), self._serving.terms(tenant), history)
         if asked.is_background:
             return json_response(self._start(tenant, request[RECORD], asked).response())
         keep = {"on_end": partial(self._keep, tenant, asked.items)} if asked.is_kept else {}
@@ -118,18 +120,6 @@ class ResponseRoutes:
             message = f"there is no response {name[:128]!r}; it may be too long ago"
             raise ApiError(wire.Error(message, "not_found", "response_id", 404))
         return kept
-
-    def _history(self, tenant: str, name: str) -> Sequence[Json]:
-        """The items of an earlier response, and its output behind them."""
-        param = "previous_response_id"
-        if (tenant, name) in self._running:
-            raise InvalidRequest("this response has not ended yet", param)
-        kept = self._store.get(tenant, name)
-        if kept is None:
-            problem = f"there is no response {name[:128]!r}; it may be too long ago"
-            raise InvalidRequest(problem, param, "previous_response_not_found")
-        items: list[Json] = msgspec.json.decode(kept.items)
-        return [*items, *msgspec.json.decode(kept.body)["output"]]
 
 
 def _key(request: web.Request) -> tuple[str, str]:

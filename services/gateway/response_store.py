@@ -19,10 +19,11 @@ _encode = msgspec.json.encode
 class KeptResponse(msgspec.Struct, frozen=True):
     body: bytes
     items: bytes  # what the model went on from
+    output: bytes  # and what it said: a part of the body
 
     @property
     def size(self) -> int:
-        return len(self.body) + len(self.items)
+        return len(self.body) + len(self.items) + len(self.output)
 
 
 class ResponseStore:
@@ -39,7 +40,8 @@ class ResponseStore:
     def keep(self, tenant: str, response: Json, items: Sequence[Json]) -> None:
         """A response too large for all the room there is is not kept."""
         shelf = self._shelves.setdefault(tenant, _Shelf())
-        shelf.put(response["id"], KeptResponse(_encode(response), _encode(items)))
+        kept = KeptResponse(_encode(response), _encode(items), _encode(response["output"]))
+        shelf.put(response["id"], kept)
         while len(shelf.kept) > self._max_responses or shelf.size > self._max_bytes:
             shelf.drop(next(iter(shelf.kept)))
 

@@ -7,7 +7,10 @@ from collections.abc import Mapping
 from services.gateway.openapi.body_schema import Json, array, body_schema, ref
 from services.gateway.schemas import response_items, response_tools, responses
 
-ITEMS = ("ResponseMessageParam", "ResponseCallParam", "ResponseCallOutputParam", "ResponseReasoningParam")
+ITEMS = (
+    *("ResponseMessageParam", "ResponseCallParam", "ResponseCallOutputParam"),
+    *("ResponseItemReferenceParam", "ResponseReasoningParam"),
+)
 TEXTS: Json = {"anyOf": [{"type": "string"}, array(ref("ResponseTextParam"))]}
 
 RESPONSE_BODIES: Mapping[str, Json] = {
@@ -26,6 +29,7 @@ RESPONSE_BODIES: Mapping[str, Json] = {
     "ResponseTextParam": body_schema(response_items.TextPart, response_items.PART_RULES),
     "ResponseCallParam": body_schema(response_items.CallItem, response_items.CALL_RULES),
     "ResponseCallOutputParam": body_schema(response_items.AnswerItem, response_items.ANSWER_RULES, {"output": TEXTS}),
+    "ResponseItemReferenceParam": body_schema(response_items.ItemReference),
     "ResponseReasoningParam": body_schema(response_items.ReasoningItem, response_items.REASONING_RULES),
     "ResponseToolParam": body_schema(
         response_tools.FunctionTool,

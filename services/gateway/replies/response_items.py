@@ -15,6 +15,11 @@ from shared.wire import TextLogprob
 ItemStatus: TypeAlias = Literal["in_progress", "completed", "incomplete"]
 
 
+def request_id_of(item_id: str) -> str:
+    """Whose output the item is in, if it is one of ours."""
+    return item_id.partition("_")[2].rpartition("-")[0]
+
+
 class OutputItems:
     """`feed` for each piece, or for the whole, and then `finish`. An output without any words is an empty message.
 

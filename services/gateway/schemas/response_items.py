@@ -7,7 +7,7 @@ of the client's, so that errors can name it.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Annotated, Any, Literal, TypeAlias
 
 import msgspec
@@ -22,7 +22,7 @@ from shared import wire
 
 ItemId: TypeAlias = Annotated[str, Meta(max_length=256)]
 
-TYPES = ("message", "function_call", "function_call_output", "reasoning")
+TYPES = ("message", "function_call", "function_call_output", "item_reference", "reasoning")
 TEXTS = ("input_text", "output_text")
 
 # What a client sends back from an earlier response.
@@ -65,12 +65,22 @@ class AnswerItem(msgspec.Struct, frozen=True, kw_only=True):
     id: ItemId | None = None
 
 
+class ItemReference(msgspec.Struct, frozen=True, kw_only=True):
+    """Stands for an item of an earlier output."""
+
+    type: Literal["item_reference"]
+    id: ItemId
+
+
 class ReasoningItem(msgspec.Struct, frozen=True, kw_only=True):
     type: Literal["reasoning"]
     id: ItemId | None = None
 
 
-def read_input(raw: str | list[Any], limits: Limits) -> list[Json]:
+def read_input(raw: str | list[Any], limits: Limits, find: Callable[[str], Json]) -> list[Json]:
+    """Args:
+    find: an item of an earlier output, by its id.
+    """
     items = [{"role": "user", "content": raw}] if isinstance(raw, str) else raw
     if not items:
         raise InvalidRequest("at least one item", "input")
@@ -78,7 +88,7 @@ def read_input(raw: str | list[Any], limits: Limits) -> list[Json]:
     read = []
     for index, item in enumerate(items):
         with within(f"input.{index}"):
-            read.append(_item(item))
+            read.append(_item(item, find))
     return read
 
 
@@ -95,7 +105,7 @@ def conversation(
     return tuple(messages)
 
 
-def _item(raw: Any) -> Json:
+def _item(raw: Any, find: Callable[[str], Json]) -> Json:
     kind = raw.get("type") if isinstance(raw, dict) else None
     match kind:
         case None | "message":
@@ -106,6 +116,8 @@ def _item(raw: Any) -> Json:
         case "function_call_output":
             answer = convert(raw, AnswerItem, ANSWER_RULES)
             return _listed("fco", answer, call_id=answer.call_id, output=_text(answer.output, "output"))
+        case "item_reference":
+            return find(convert(raw, ItemReference).id)
         case "reasoning":
             return _listed("rs", convert(raw, ReasoningItem, REASONING_RULES), summary=[])
         case _:

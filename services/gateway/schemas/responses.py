@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Annotated, Any, TypeAlias
+from typing import Annotated, Any, Protocol, TypeAlias
 
 import msgspec
 from msgspec import Meta
@@ -58,7 +58,16 @@ TEXT_RULES = FieldRules(unsupported={"verbosity": ("medium",)})
 Metadata: TypeAlias = Annotated[
     dict[Annotated[str, Meta(max_length=64)], Annotated[str, Meta(max_length=512)]], Meta(max_length=16)
 ]
-History: TypeAlias = Callable[[str], Sequence[Json]]  # the items up to an earlier response's end; may raise ApiError
+
+
+class History(Protocol):
+    """Earlier responses. Raises InvalidRequest for what is not there."""
+
+    def conversation(self, name: str) -> Sequence[Json]:
+        """The items up to the end of this response."""
+
+    def item(self, item_id: str) -> Json:
+        """Of some response's output."""
 
 
 class ResponseFields(ResponseToolFields, frozen=True, kw_only=True):
@@ -109,8 +118,8 @@ def read_response(body: bytes, terms: Terms, history: History) -> ResponseCall:
     text = _text(fields)
     tools = read_response_tools(fields, caps, terms.tool_format)
     asked = only(tools.asked, asked_by_text_format(text.format, fields, caps), asked_by_fields(fields, caps))
-    items = read_input(fields.input, terms.limits)
-    earlier = history(fields.previous_response_id) if fields.previous_response_id is not None else ()
+    items = read_input(fields.input, terms.limits, history.item)
+    earlier = history.conversation(fields.previous_response_id) if fields.previous_response_id is not None else ()
     part = _part(fields, terms, tools, asked, earlier, items)
     reply = partial(ResponseReply, echo=_echo(fields, text), tools=tools.format)
     call = Call((part,), fields.stream, reply)
@@ -139,7 +148,7 @@ def _part(
         namespace=namespace(terms.tenant, fields.extra_key, fields.cache_salt),
         priority=fields.priority,
     )
-    return Part(request, {"prompt": "input", "max_new_tokens": "max_output_tokens", **asked.names})
+    return Part(request, {"prompt": "input", **asked.names})
 
 
 def _check_delivery(fields: ResponseFields) -> None:

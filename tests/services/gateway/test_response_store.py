@@ -9,7 +9,7 @@ STEPS = st.lists(st.tuples(st.sampled_from(["keep", "get", "delete"]), TENANTS, 
 
 
 def response(name, size=0):
-    return {"id": name, "text": "x" * size}
+    return {"id": name, "output": ["x" * size]}
 
 
 @given(STEPS)
@@ -43,7 +43,7 @@ def test_the_least_recently_used_goes_first():
 
 
 def test_bytes_count_too_and_so_does_the_input():
-    store = ResponseStore(max_responses=9, max_bytes=100)
+    store = ResponseStore(max_responses=9, max_bytes=130)
     store.keep("a", response("first"), [])
     store.keep("a", response("second"), [{"text": "x" * 60}])
     assert store.get("a", "first") is None

@@ -202,6 +202,21 @@ async def test_going_on_from_an_earlier_response(client, served):
     assert told[2] == [*told[1], ("assistant", "Hello, world!"), ("user", "Yet more")]
 
 
+async def test_items_of_an_earlier_output_by_reference(client, calling, served):
+    first = await client.responses.create(model="tiny", input="Weather?", tools=TOOLS)
+    asked = [{"role": "user", "content": "Weather?"}]
+    for item in first.output:
+        answer = {"type": "function_call_output", "call_id": item.call_id, "output": "sunny"}
+        asked += [{"type": "item_reference", "id": item.id}, answer]
+    await client.responses.create(model="tiny", input=asked)
+    *_, encode = served.pipeline.encodes
+    assert [message.role for message in encode.messages] == ["user", "assistant", "tool", "assistant", "tool"]
+    await client.responses.delete(first.id)
+    with pytest.raises(openai.BadRequestError) as caught:
+        await client.responses.create(model="tiny", input=asked)
+    assert (caught.value.code, caught.value.param) == ("item_not_found", "input.1.id")
+
+
 async def test_a_streamed_response_is_stored_by_the_time_it_says_so(client):
     async with client.responses.stream(model="tiny", input="Hi you") as stream:
         async for event in stream:
@@ -213,7 +228,8 @@ async def test_reading_deleting_and_forgetting(client):
     responses = [await client.responses.create(model="tiny", input=f"{number}") for number in range(4)]
     with pytest.raises(openai.NotFoundError):
         await client.responses.retrieve(responses[0].id)
-    assert strict(await client.responses.retrieve(responses[1].id)) == strict(responses[1])
+    included = ["message.output_text.logprobs"]
+    assert strict(await client.responses.retrieve(responses[1].id, include=included)) == strict(responses[1])
     await client.responses.delete(responses[1].id)
     with pytest.raises(openai.NotFoundError):
         await client.responses.delete(responses[1].id)

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.gateway.errors import ApiError, error_body
+from services.gateway.errors import ApiError, InvalidRequest, error_body
 from services.gateway.open_request import OpenRequest
 from services.gateway.schemas import anthropic, chat, completions, native, responses
 from services.gateway.schemas.decode import field_names
@@ -13,8 +13,16 @@ from shared import wire
 from tests.support.gateway_terms import TERMS
 
 
+class NoHistory:
+    def conversation(self, name):
+        return ()
+
+    def item(self, item_id):
+        raise InvalidRequest("not there", "id")
+
+
 def read_response(body, terms):
-    return responses.read_response(body, terms, lambda name: ()).call
+    return responses.read_response(body, terms, NoHistory()).call
 
 
 READERS = [

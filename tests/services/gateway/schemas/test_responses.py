@@ -23,11 +23,28 @@ CALL = {"type": "function_call", "call_id": "c1", "name": "f", "arguments": '{"a
 ANSWER = {"type": "function_call_output", "call_id": "c1", "output": "7"}
 
 
-def no_history(name):
-    raise InvalidRequest("not there", "previous_response_id", "previous_response_not_found")
+class History:
+    """One response, `resp_1`, that is none by default."""
+
+    def __init__(self, *items):
+        self.items = items
+
+    def conversation(self, name):
+        if name == "resp_1" and self.items:
+            return self.items
+        raise InvalidRequest("not there", "previous_response_id", "previous_response_not_found")
+
+    def item(self, item_id):
+        for item in self.items:
+            if item["id"] == item_id:
+                return item
+        raise InvalidRequest("not there", "id", "item_not_found")
 
 
-def read(input_="x", history=no_history, **fields):
+NO_HISTORY = History()
+
+
+def read(input_="x", history=NO_HISTORY, **fields):
     return read_response(msgspec.json.encode({"input": input_, **fields}), TERMS, history)
 
 
@@ -43,6 +60,10 @@ def refusal(input_="x", **fields):
 
 def messages(*items, **fields):
     return [(message.role, message.content) for message in request(list(items), **fields).messages]
+
+
+def listed(*items):
+    return read_input(list(items), LIMITS, NO_HISTORY.item)
 
 
 def user(content):
@@ -89,18 +110,25 @@ def test_reasoning_is_not_shown():
 
 
 def test_items_are_listed_with_ids_and_keep_those_they_have():
-    first, second = read_input([user("Hi"), {"role": "assistant", "content": "Yes", "id": "msg_1"}], LIMITS)
+    first, second = listed(user("Hi"), {"role": "assistant", "content": "Yes", "id": "msg_1"})
     assert first["id"].startswith("msg_")
     assert first["content"] == [{"type": "input_text", "text": "Hi"}]
     assert (second["id"], second["content"][0]["type"]) == ("msg_1", "output_text")
 
 
 def test_it_goes_on_from_an_earlier_response_without_its_instructions():
-    earlier = read_input([user("Hi"), {"role": "assistant", "content": "Yes?"}], LIMITS)
-    asked = read("More", history=lambda name: earlier if name == "resp_1" else (), previous_response_id="resp_1")
+    earlier = History(*listed(user("Hi"), {"role": "assistant", "content": "Yes?"}))
+    asked = read("More", history=earlier, previous_response_id="resp_1")
     told = [message.content for message in asked.call.parts[0].request.messages]
     assert told == ["Hi", "Yes?", "More"]
     assert [item["content"][0]["text"] for item in asked.items] == told
+
+
+def test_an_item_can_stand_for_one_of_an_earlier_output():
+    earlier = History(*listed(CALL | {"id": "fc_1"}))
+    items = [user("Hi"), {"type": "item_reference", "id": "fc_1"}, ANSWER]
+    told = read(items, history=earlier).call.parts[0].request.messages
+    assert told[1].extra["tool_calls"][0]["function"] == {"name": "f", "arguments": {"a": 1}}
 
 
 def test_flat_tools_mean_what_chats_tools_mean():
@@ -188,7 +216,8 @@ WEB = {"type": "web_search"}
         ([{"role": "user"}], {}, "input.0.content", "missing_required_parameter"),
         ([user([IMAGE])], {}, "input.0.content.0.type", "unsupported_parameter"),
         ([user([{"type": "input_text", "text": 3}])], {}, "input.0.content.0.text", "invalid_value"),
-        ([{"type": "item_reference", "id": "x"}], {}, "input.0.type", "unsupported_parameter"),
+        ([{"type": "item_reference", "id": "x"}], {}, "input.0.id", "item_not_found"),
+        ([{"type": "web_search_call", "id": "x"}], {}, "input.0.type", "unsupported_parameter"),
         ([CALL | {"arguments": None}], {}, "input.0.arguments", "missing_required_parameter"),
         ([CALL, ANSWER | {"output": [IMAGE]}], {}, "input.1.output.0.type", "unsupported_parameter"),
         ([user("x")] * 300, {}, "input", "context_length_exceeded"),

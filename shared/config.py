@@ -108,7 +108,7 @@ class ExecutorConfig(Section, frozen=True):
     module: str = "services.executor"
     replicas: PositiveInt = 1  # processes on this machine, each with the whole model and a pool of its own
     device: str = "cpu"
-    dtype: Literal["float32", "bfloat16", "float16"] = "float32"
+    dtype: Literal["auto", "float32", "bfloat16", "float16"] = "auto"  # of the arithmetic; float32: of all of it
     attention: Literal["auto", "reference", "cpu", "cuda"] = "auto"
     weights: Literal["auto", "float32", "float16", "native"] = "auto"  # how they are kept; native: as in the file
     kv_dtype: Literal["auto", "float32", "float16", "bfloat16"] = "auto"  # of the KV pool
@@ -123,6 +123,19 @@ class ExecutorConfig(Section, frozen=True):
     cache_quota: Annotated[float, Meta(ge=0, le=1)] | None = None  # share of the pool kept for tenants, evenly; 0.5
     adaptive_cache: bool | None = None  # keep namespaces of little reuse in a cheap mode; by default yes
     script: str | None = None  # for a scripted executor: the file that says what it emits
+
+    @property
+    def chosen_dtype(self) -> Literal["float32", "bfloat16", "float16"]:
+        return "float32" if self.dtype == "auto" else self.dtype
+
+    @property
+    def chosen_weights(self) -> Literal["auto", "float32", "float16", "native"]:
+        """Whoever asks for float32 wants no weights that are shorter, unless they say so."""
+        return "float32" if self.weights == "auto" and self.dtype == "float32" else self.weights
+
+    @property
+    def chosen_kv_dtype(self) -> Literal["auto", "float32", "float16", "bfloat16"]:
+        return "float32" if self.kv_dtype == "auto" and self.dtype == "float32" else self.kv_dtype
 
 
 class DetokenizerConfig(Section, frozen=True):

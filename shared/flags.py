@@ -30,7 +30,7 @@ _VALUES: tuple[tuple[str, str, Any, str], ...] = (
     ("--log-level", "logging.level", str, "debug, info, warning or error"),
     ("--log-format", "logging.format", str, "json or console"),
     ("--device", "executor.device", str, "cpu or cuda"),
-    ("--dtype", "executor.dtype", str, "float32, bfloat16 or float16"),
+    ("--dtype", "executor.dtype", str, "of the arithmetic: bfloat16, float16, or float32, then also of weights and KV"),
     ("--weights", "executor.weights", str, "float32, float16, or native: as the file stores them (where possible)"),
     ("--kv-cache-dtype", "executor.kv_dtype", str, "of the KV pool: float32, float16 or bfloat16"),
     ("--attention-backend", "executor.attention", str, "auto, reference, cpu or cuda"),

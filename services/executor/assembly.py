@@ -50,7 +50,7 @@ def assemble(config: Config) -> Assembled:
     card = load_card(config.model)
     folder = prepared_folder(config.model)
     model = load_engine(settings, folder, device, threads)
-    dtype = model.kv_dtype if settings.kv_dtype == "auto" else getattr(torch, settings.kv_dtype)
+    dtype = model.kv_dtype if settings.chosen_kv_dtype == "auto" else getattr(torch, settings.chosen_kv_dtype)
     capacity = decide_capacity(
         settings,
         token_bytes=bytes_per_token(model.shape, dtype),

@@ -41,7 +41,7 @@ def load_engine(settings: ExecutorConfig, folder: Path, device: torch.device, th
     if obstacle is None:
         from services.executor.model.fused import load_fused
 
-        form = "native" if settings.weights == "auto" else settings.weights
+        form = "native" if settings.chosen_weights == "auto" else settings.chosen_weights
         model = load_fused(folder, form=form, threads=threads)
         _warm_up(model, shape.max_position)
         return model
@@ -53,7 +53,7 @@ def load_engine(settings: ExecutorConfig, folder: Path, device: torch.device, th
         folder,
         attention=_attention(settings, shape, device),
         device=device,
-        dtype=getattr(torch, settings.dtype),
+        dtype=getattr(torch, settings.chosen_dtype),
         weights="float16" if settings.weights == "float16" else "float32",
     )
 
@@ -74,7 +74,7 @@ def _obstacle(settings: ExecutorConfig, shape: ModelShape, device: torch.device)
         return f"executor.device is {settings.device}"
     if settings.attention not in ("auto", "cpu"):
         return f"executor.attention is {settings.attention}"
-    if settings.dtype != "float32":
+    if settings.chosen_dtype != "float32":
         return f"executor.dtype is {settings.dtype}"
     try:
         from services.executor.kernels.vector import processor_lacks

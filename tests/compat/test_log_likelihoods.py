@@ -11,7 +11,7 @@ from tests.support.prompts import PROMPTS
 
 # context and continuation, cut anywhere: in words, before and behind spaces
 PAIRS = [(prompt[: len(prompt) // 2], prompt[len(prompt) // 2 :]) for prompt in PROMPTS]
-FLOAT32 = ("--dtype", "float32", "--weights", "float32", "--kv-cache-dtype", "float32")  # and nothing stored shorter
+FLOAT32 = ("--dtype", "float32")
 
 pytestmark = pytest.mark.oracle
 

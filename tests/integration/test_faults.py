@@ -23,7 +23,7 @@ def fragile(tmp_path_factory):
 
     What a request is batched with changes the order of sums, and so the last bits of its logits.
     """
-    in_float32 = ("--weights", "float32", "--kv-cache-dtype", "float32")
+    in_float32 = ("--dtype", "float32")
     stages = ("--tokenizers", "3", "--detokenizers", "2")
     with deployed(tmp_path_factory.mktemp("fragile"), *stages, *in_float32) as deployment:
         yield deployment

@@ -71,7 +71,8 @@ class TextOptions(Wire, frozen=True):
 
     stop: tuple[str, ...] = ()
     skip_special_tokens: bool = True
-    include_stop: bool = False  # leave the stop string in the text
+    include_stop: bool = False  # leave the stop string, or what the pattern matched, in the text
+    stop_regex: tuple[str, ...] = ()  # `shared.stop_pattern` reads them
 
 
 class Constraint(Wire, frozen=True):

@@ -1,8 +1,8 @@
 """One output's token ids to text, as they come. Pure, and linear in the number of tokens.
 
 Text is let go as soon as it is certain: not in the middle of a character (of UTF-8), not while it could still become a
-stop string. What was let go in all equals the decoding of all ids at once, up to the stop string: for any division of
-the ids into calls.
+stop string or match a stop pattern. What was let go in all equals the decoding of all ids at once, up to the stop: for
+any division of the ids into calls.
 """
 
 from __future__ import annotations
@@ -13,18 +13,20 @@ from collections.abc import Sequence
 from services.detokenizer.stop_strings import StopStrings
 from services.detokenizer.vocabulary import Vocabulary
 from shared import wire
+from shared.stop_pattern import read_stop_patterns
 
 _utf8_decoder = codecs.getincrementaldecoder("utf-8")
 
 
 class TextStream:
-    """`chars` counts what was let go; `matched_stop` is the stop string that ended the text."""
+    """`chars` counts what was let go; `matched_stop` is the stop string or pattern that ended the text."""
 
     def __init__(self, vocabulary: Vocabulary, options: wire.TextOptions) -> None:
         self._vocabulary = vocabulary
         self._hidden = vocabulary.special_ids if options.skip_special_tokens else frozenset()
         self._decoder = _utf8_decoder("replace")
-        self._stops = StopStrings(options.stop, include=options.include_stop)
+        patterns = read_stop_patterns(options.stop_regex)
+        self._stops = StopStrings(options.stop, patterns, include=options.include_stop)
         self._bare_token_next = vocabulary.bare_first_token
         self._leading_spaces = vocabulary.leading_spaces
         self.chars = 0
@@ -34,7 +36,7 @@ class TextStream:
         return self._stops.matched
 
     def push(self, token_ids: Sequence[int]) -> tuple[str, int]:
-        """Take in tokens; returns the text let go, and how many tokens it took: fewer if a stop string ended it."""
+        """Take in tokens; returns the text let go, and how many tokens it took: fewer if a stop ended it."""
         texts = []
         taken = 0
         for token_id in token_ids:

@@ -40,10 +40,7 @@ DEFAULT_MAX_NEW_TOKENS = 128
 
 SAMPLING_RULES = FieldRules(
     ignored=frozenset({"spaces_between_special_tokens"}),  # of tokenizers that this server does not have
-    unsupported={
-        "custom_params": (),
-        "stop_regex": ([],),
-    },
+    unsupported={"custom_params": ()},
     instead=OTHER_NAMES,
 )
 

@@ -15,6 +15,7 @@ from services.gateway.errors import ApiError, InvalidRequest
 from services.gateway.limits import Limits
 from services.gateway.schemas.call import Terms
 from shared import wire
+from shared.stop_pattern import BadPattern, read_stop_patterns
 
 MAX_STOP_CHARACTERS = 1024  # of one stop string: so much text may be held back
 MAX_STOP_TOKEN_IDS = 256
@@ -39,6 +40,7 @@ class SamplingFields(msgspec.Struct, frozen=True, kw_only=True):
     frequency_penalty: Annotated[float, Meta(ge=-2, le=2)] = 0.0
     logit_bias: dict[str, Annotated[float, Meta(ge=-100, le=100)]] = {}
     stop: str | list[str] = []
+    stop_regex: str | list[str] = []  # the earliest end of a match ends the output
     stop_token_ids: Annotated[list[int], Meta(max_length=MAX_STOP_TOKEN_IDS)] = []
     ignore_eos: bool = False
     skip_special_tokens: bool = True
@@ -81,13 +83,26 @@ def to_text_options(
     """Args:
     param: the client's name of the stop strings.
     """
-    stop = (fields.stop,) if isinstance(fields.stop, str) else tuple(fields.stop)
-    if len(stop) > limits.max_stop_strings:
-        raise InvalidRequest(f"at most {limits.max_stop_strings} stop strings, got {len(stop)}", param)
+    stop, stop_regex = _listed(fields.stop), _listed(fields.stop_regex)
+    _check_count(stop, param, limits)
+    _check_count(stop_regex, "stop_regex", limits)
     for text in stop:
         if not 0 < len(text) <= MAX_STOP_CHARACTERS:
             raise InvalidRequest(f"a stop string has 1 to {MAX_STOP_CHARACTERS} characters, not {len(text)}", param)
-    return wire.TextOptions(stop, fields.skip_special_tokens, include_stop)
+    try:
+        read_stop_patterns(stop_regex)
+    except BadPattern as error:
+        raise InvalidRequest(str(error), "stop_regex") from None
+    return wire.TextOptions(stop, fields.skip_special_tokens, include_stop, stop_regex)
+
+
+def _listed(given: str | list[str]) -> tuple[str, ...]:
+    return (given,) if isinstance(given, str) else tuple(given)
+
+
+def _check_count(stops: tuple[str, ...], param: str, limits: Limits) -> None:
+    if len(stops) > limits.max_stop_strings:
+        raise InvalidRequest(f"at most {limits.max_stop_strings} of them, got {len(stops)}", param)
 
 
 def check_range(min_tokens: int, max_tokens: int | None, param: str) -> None:

@@ -103,6 +103,14 @@ def test_a_stop_string_may_stay_in_the_text(core):
     assert core.take(update(0, "abcd"))[0].update.text == "abc"
 
 
+def test_a_stop_pattern_ends_the_request_as_a_stop_string_does(core):
+    core.open(opened(stop_regex=("b+c",)))
+    assert sent(core.take(update(0, "abb"))).text == "a"
+    send, abort = core.take(update(3, "cd"))
+    assert send.update == wire.TextUpdate("r", 1, 3, ids("c"), 1, "", COUNTS, finish_reason="stop", matched_stop="b+c")
+    assert abort == wire.Abort("r", 1, "gw", "stop_string")
+
+
 @pytest.mark.parametrize(
     ("options", "text"), [({}, "a"), ({"include_stop": True}, "ab"), ({"include_stop": True, "stop": ("b",)}, "ab")]
 )
@@ -250,24 +258,28 @@ def test_text_that_was_sent_before_is_not_sent_again(core):
 
 
 texts = st.text(st.sampled_from("abcd好"), max_size=12)
-stops = st.text(st.sampled_from("abcd好"), max_size=3)
+stops = st.builds(
+    wire.TextOptions,
+    stop=st.tuples(st.text(st.sampled_from("abcd好"), max_size=3)),
+    include_stop=st.booleans(),
+    stop_regex=st.sampled_from([(), ("a[^b]+好",), ("^ab|dd", "(?:ac?){2}b"), (r"\bd$",)]),
+)
 
 
-@given(output=texts, stop=stops, cuts=st.lists(st.integers(0, 40), max_size=2), size=st.integers(1, 5))
-def test_a_client_sees_the_same_however_often_an_attempt_was_lost(output, stop, cuts, size):
+@given(output=texts, options=stops, cuts=st.lists(st.integers(0, 40), max_size=2), size=st.integers(1, 5))
+def test_a_client_sees_the_same_however_often_an_attempt_was_lost(output, options, cuts, size):
     tokens = ids(output)
-    assert client_view([*sorted(cuts), len(tokens)], tokens, stop, size) == client_view(
-        [len(tokens)], tokens, stop, size
+    assert client_view([*sorted(cuts), len(tokens)], tokens, options, size) == client_view(
+        [len(tokens)], tokens, options, size
     )
 
 
-def client_view(reaches, tokens, stop, size):
+def client_view(reaches, tokens, options, size):
     """What the client has after attempts that get so far, each in a process of its own; the last one ends."""
     seen = wire.TextUpdate("r", 0, 0, (), 0, "", COUNTS)
     for attempt, reach in enumerate(reaches, start=1):
         core = Core(VOCABULARY)
         core.gateway_joined("gw")
-        options = wire.TextOptions(stop=(stop,))
         core.open(wire.Open("r", attempt, "gw", options, False, seen.token_ids, len(seen.text)))
         commands = []
         for start in range(len(seen.token_ids), reach, size):

@@ -54,6 +54,8 @@ def test_token_ids():
         ({"text": "a", "sampling_params": [{}]}, "sampling_params"),
         ({"text": "a", "sampling_params": {"temperature": -1}}, "sampling_params.temperature"),
         ({"text": "a", "sampling_params": {"stop": [""]}}, "sampling_params.stop"),
+        ({"text": "a", "sampling_params": {"stop_regex": "["}}, "sampling_params.stop_regex"),
+        ({"text": "a", "stop_regex": "["}, "stop_regex"),
         (
             {"text": "a", "sampling_params": {"min_new_tokens": 9, "max_new_tokens": 8}},
             "sampling_params.min_new_tokens",

@@ -18,7 +18,7 @@ from services.gateway.errors import ApiError, InvalidRequest
 from services.gateway.middleware import CALLER, QUERY, RECORD
 from services.gateway.record import RequestRecord
 from services.gateway.replies.reply import Json
-from services.gateway.replies.responses import ResponseReply, response_id
+from services.gateway.replies.responses import response_id
 from services.gateway.response_history import StoredHistory
 from services.gateway.response_store import KeptResponse, ResponseStore
 from services.gateway.schemas.responses import ResponseCall, read_response
@@ -57,8 +57,9 @@ class ResponseRoutes:
         asked = read_response(await request.read(), self._serving.terms(tenant), history)
         if asked.is_background:
             return json_response(self._start(tenant, request[RECORD], asked).response())
-        keep = {"on_end": partial(self._keep, tenant, asked.items)} if asked.is_kept else {}
-        call = replace(asked.call, reply=partial(asked.call.reply, **keep))
+        call = asked.call
+        if asked.is_kept:
+            call = replace(call, reply=partial(asked.reply, on_end=partial(self._keep, tenant, asked.items)))
         return await self._serving.answer(request, call, NumberedEvents)
 
     async def retrieve(self, request: web.Request) -> web.Response:
@@ -92,10 +93,9 @@ class ResponseRoutes:
 
     def _start(self, tenant: str, asking: RequestRecord, asked: ResponseCall) -> BackgroundResponse:
         record = RequestRecord(asking.request_id, ROUTE, asking.metrics, tenant)
-        reply = asked.call.reply(self._serving.head(record))
-        assert isinstance(reply, ResponseReply)
-        key = tenant, response_id(record.request_id)
+        reply = asked.reply(self._serving.head(record))
         stream = self._serving.open(record, asked.call)
+        key = tenant, response_id(record.request_id)
         ended = partial(self._ended, key)
         running = self._running[key] = BackgroundResponse(record, stream, asked.call, reply, asked.items, ended)
         return running

@@ -8,7 +8,8 @@ from __future__ import annotations
 import secrets
 import time
 from collections import defaultdict
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
 
 import msgspec
 from aiohttp import web
@@ -68,7 +69,7 @@ class Serving:
         return await self._dispatcher.detokenize(part.request.prompt_token_ids or (), DETOKENIZE_TIMEOUT_S)
 
 
-async def events_of(record: RequestRecord, stream: Stream, call: Call, reply: Reply) -> AsyncIterator[list[Json]]:
+async def events_of(record: RequestRecord, stream: Stream, call: Call, reply: Reply) -> AsyncGenerator[list[Json]]:
     """The reply's events as they come. Raises ApiError where a generation fails."""
     async for index, news in stream:
         match news:
@@ -98,8 +99,9 @@ async def _send_events(
     record: RequestRecord, stream: Stream, call: Call, reply: Reply, events: EventStream
 ) -> web.StreamResponse:
     try:
-        async for batch in events_of(record, stream, call, reply):
-            await events.send(batch)
+        async with aclosing(events_of(record, stream, call, reply)) as batches:
+            async for batch in batches:
+                await events.send(batch)
         return await events.done()
     except ApiError as error:
         if not events.has_begun:

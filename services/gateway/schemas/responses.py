@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Any, Protocol, TypeAlias
@@ -104,6 +104,7 @@ class ResponseStreamOptions(msgspec.Struct, frozen=True, kw_only=True):
 @dataclass(frozen=True)
 class ResponseCall:
     call: Call
+    reply: Callable[..., ResponseReply]  # the call's, of a head; it takes `on_end` too
     items: Sequence[Json]  # all that the model goes on from
     is_kept: bool
     is_background: bool
@@ -123,7 +124,7 @@ def read_response(body: bytes, terms: Terms, history: History) -> ResponseCall:
     part = _part(fields, terms, tools, asked, earlier, items)
     reply = partial(ResponseReply, echo=_echo(fields, text), tools=tools.format)
     call = Call((part,), fields.stream, reply)
-    return ResponseCall(call, [*earlier, *items], fields.store, fields.background)
+    return ResponseCall(call, reply, [*earlier, *items], fields.store, fields.background)
 
 
 def _part(

@@ -1,0 +1,47 @@
+"""The options by which a command finds its server, and what every command says when it does not."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+import httpx
+
+from sapwood._version import __version__
+
+DEFAULT_URL = "http://127.0.0.1:30000"
+EXIT_UNAVAILABLE = 69
+EXIT_INTERRUPTED = 130
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--url", type=_root, default=DEFAULT_URL, help=f"the server ({DEFAULT_URL})")
+    parser.add_argument("--api-key", help="the key, where the server asks for one")
+
+
+def client_options(arguments: argparse.Namespace) -> dict[str, object]:
+    """For httpx.Client and httpx.AsyncClient."""
+    headers = {"User-Agent": f"sapwood/{__version__}"}
+    if arguments.api_key:
+        headers["Authorization"] = f"Bearer {arguments.api_key}"
+    return {"base_url": arguments.url, "headers": headers}
+
+
+def complain(message: str) -> None:
+    print(f"sapwood: {message}", file=sys.stderr)
+
+
+def unreachable(url: str, error: httpx.HTTPError) -> int:
+    """Says so. The exit code."""
+    if isinstance(error, httpx.HTTPStatusError):
+        complain(f"{error.request.url} answers HTTP {error.response.status_code}: {error.response.text[:300]}")
+    else:
+        complain(f"no answer from {url} ({str(error) or type(error).__name__}); is a server there? sapwood serve")
+    return EXIT_UNAVAILABLE
+
+
+def _root(url: str) -> str:
+    """Without /v1, which commands add where it belongs."""
+    if not url.startswith(("http://", "https://")):
+        raise argparse.ArgumentTypeError(f"{url!r} is no http:// or https:// address")
+    return url.rstrip("/").removesuffix("/v1")

@@ -1,0 +1,47 @@
+import httpx
+import pytest
+
+from sapwood.commands import top
+
+
+async def test_once(served, command):
+    await served.post("/generate", {"text": "abc"})
+    code, out, err = await command(top.main, "--once")
+    assert (code, err) == (0, "")
+    lines = out.splitlines()
+    assert lines[0] == f"sapwood top · {served.url}"
+    assert next(line.split() for line in lines if line.startswith("output")) == ["output", "–", "4"]
+    assert any(line.startswith("KV") and "120 tokens" in line for line in lines)
+
+
+async def test_a_server_without_metrics(served, command, monkeypatch):
+    code, _, err = await command(top.main, "--once", "--url", f"{served.url}/nothing")
+    assert code == 69
+    assert "/nothing/metrics answers HTTP 404" in err
+
+
+def test_it_follows_until_it_is_interrupted(monkeypatch, capsys):
+    """Two looks with time between them; then the terminal is as it was."""
+    texts = iter(["sapwood_decode_tokens_total 10", "sapwood_decode_tokens_total 30", KeyboardInterrupt])
+    times = iter([0.0, 4.0])
+
+    def answer(_request):
+        text = next(texts)
+        if not isinstance(text, str):
+            raise text
+        return httpx.Response(200, text=text)
+
+    slept = []
+    monkeypatch.setattr(top.time, "sleep", slept.append)
+    monkeypatch.setattr(top.time, "monotonic", lambda: next(times))
+    arguments = top._parse(["--interval", "4"])
+    with (
+        httpx.Client(transport=httpx.MockTransport(answer), base_url="http://server") as client,
+        pytest.raises(KeyboardInterrupt),
+    ):
+        top._follow(client, arguments)
+    out = capsys.readouterr().out
+    assert out.startswith(top.ENTER)
+    assert out.endswith(top.LEAVE)
+    assert "5/s" in out
+    assert slept == [4.0, 4.0]

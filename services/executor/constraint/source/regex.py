@@ -84,14 +84,19 @@ def to_rust_within(characters: Ranges, pattern: str, caps: ConstraintsConfig) ->
     if found.depth > caps.max_depth:
         raise Refused(f"groups nested {found.depth} deep; at most {caps.max_depth} are taken")
     tree = parsed(pattern)
-    for position, name in found.irregular:
-        raise Refused(f"{name} at position {position} is not supported: it is not regular")
+    check_regular(found)
     if found.anchors:
         tree = parsed(_with_marks(pattern, found.anchors))
     part = _Writer(tree.state, caps, characters).sequence(tree, Place(_flags(pattern, tree.state.flags)))
     if part is not None and part.depth > MAX_WRITTEN_DEPTH:
         raise Refused("the pattern is nested too deeply")
     return None if part is None else part.text
+
+
+def check_regular(found: regex_scan.Outline) -> None:
+    """Raises Refused, with the position of what is not regular."""
+    for position, name in found.irregular:
+        raise Refused(f"{name} at position {position} is not supported: it is not regular")
 
 
 def parsed(pattern: str) -> Any:

@@ -38,6 +38,13 @@ _IPV6 = "|".join(
 )
 _HEX = "[0-9a-fA-F]"
 
+
+def _uuid(version: str) -> str:
+    return rf"{_HEX}{{8}}-{_HEX}{{4}}-{version}{_HEX}{{3}}-[89abAB]{_HEX}{{3}}-{_HEX}{{12}}"
+
+
+_BASE64 = "[a-zA-Z0-9+/]"
+
 _PCHAR = r"(?:[a-zA-Z0-9._~!$&'()*+,;=:@-]|%[0-9a-fA-F]{2})"
 _URI = (
     rf"[a-zA-Z][a-zA-Z0-9+.-]*:(?://(?:{_HOSTNAME}|{_IPV4})(?::[0-9]{{1,5}})?(?:/{_PCHAR}*)*|/?{_PCHAR}+(?:/{_PCHAR}*)*)"
@@ -55,6 +62,10 @@ PATTERNS: dict[str, str] = {
     "ipv6": f"(?:{_IPV6})",
     "uri": _URI,
     "uuid": rf"{_HEX}{{8}}-{_HEX}{{4}}-{_HEX}{{4}}-{_HEX}{{4}}-{_HEX}{{12}}",
+    # as pydantic writes them
+    **{f"uuid{version}": _uuid(version) for version in "1345678"},
+    "ipvanyaddress": f"(?:{_IPV4}|{_IPV6})",
+    "base64": f"(?:{_BASE64}{{4}})*(?:{_BASE64}[AQgw]==|{_BASE64}{{2}}[AEIMQUYcgkosw048]=)?",
 }
 # Of these any string is a value: they say how it is shown or used.
 ANYTHING = frozenset({"path", "file-path", "directory-path", "password", "binary", "json-string"})

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from typing import Any
 
 from llguidance import LLMatcher, LLTokenizer
 
@@ -57,11 +58,22 @@ class Matches:
         except GrammarFailed:
             raise Refused("the pattern is too complex") from None
 
+    def has_text(self, schema: dict[str, Any]) -> bool | None:
+        """Whether some string satisfies it, patterns and lengths; None if the engine cannot keep them all."""
+        try:
+            with guarded():
+                self._matcher_of(schema)
+        except GrammarFailed as error:
+            return False if "is empty:" in str(error) and "Unable" not in str(error) else None
+        return True
+
     def _matcher(self, written: str) -> LLMatcher:
-        if written not in self._started:
+        return self._matcher_of({"type": "string", "pattern": written})
+
+    def _matcher_of(self, schema: dict[str, Any]) -> LLMatcher:
+        grammar = json.dumps({"grammars": [{"json_schema": {**schema, "x-guidance": WRITING}}]})
+        if grammar not in self._started:
             self._tokenizer = self._tokenizer or LLTokenizer("byte")
-            schema = {"type": "string", "pattern": written, "x-guidance": WRITING}
-            grammar = json.dumps({"grammars": [{"json_schema": schema}]})
-            self._started[written] = LLMatcher(self._tokenizer, grammar, log_level=0, limits=LIMITS)
-            check(self._started[written])
-        return self._started[written]
+            self._started[grammar] = LLMatcher(self._tokenizer, grammar, log_level=0, limits=LIMITS)
+        check(self._started[grammar])
+        return self._started[grammar]

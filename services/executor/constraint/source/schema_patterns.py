@@ -10,9 +10,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from services.executor.constraint.source import regex_scan, regex_sets
+from services.executor.constraint.source import regex, regex_scan, regex_sets
 from services.executor.constraint.source.refused import Refused
-from services.executor.constraint.source.regex import to_rust_within
 from shared.config import ConstraintsConfig
 
 ANYTHING = "(?s:.*)"
@@ -58,6 +57,7 @@ def _anchored(pattern: str, line_end: str, caps: ConstraintsConfig) -> str | Non
     """Args:
     line_end: what may stand before the end of a string that `$` matches.
     """
+    regex.check_regular(regex_scan.outline(pattern))
     written = [_alternative(flags, text, at, line_end, caps) for flags, text, at in _alternatives(pattern)]
     kept = [text for text in written if text is not None]
     return f"^(?:{'|'.join(kept)})$" if kept else None
@@ -71,7 +71,7 @@ def _alternative(flags: str, text: str, at: int, line_end: str, caps: Constraint
         raise Refused(f"the anchor at position {at + start} is not supported: only at an end of the pattern")
     bare = text[anchors[0][1] if held_start else 0 : anchors[-1][0] if held_end else None]
     try:
-        written = to_rust_within(_WRITABLE, flags + text, caps) if bare else ""
+        written = regex.to_rust_within(_WRITABLE, flags + text, caps) if bare else ""
     except Refused as refused:
         raise Refused(_shifted(refused.message, at - len(flags))) from None
     if written is None:

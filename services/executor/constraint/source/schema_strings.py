@@ -28,7 +28,19 @@ def string(parts: Sequence[Part], context: Context) -> Emitted:
     if not patterns:
         return {"type": "string", **lengths}
     first: dict[str, Any] = {**patterns[0], **lengths}
-    return {"allOf": [first, *patterns[1:]]} if patterns[1:] else first
+    return _together(first, patterns[1:], [path for _, path in found], context) if lengths or patterns[1:] else first
+
+
+def _together(first: dict[str, Any], others: list[dict[str, Any]], paths: list[Path], context: Context) -> Emitted:
+    """What the engine has to take together, tried: an error of its own names no place."""
+    together = {"allOf": [first, *others]} if others else first
+    has_text = context.matches.has_text(together)
+    if has_text is None:
+        context.unenforced("this cannot be kept together with the other patterns, formats and lengths", paths[-1])
+        return {"type": "string", "pattern": first["pattern"]}
+    if not has_text:
+        return context.never("no string satisfies this, and the other patterns, formats and lengths", paths[-1])
+    return together
 
 
 def writable(text: str) -> bool:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import base64
 import datetime
 import json
+import uuid
 from decimal import Decimal, localcontext
 from typing import Any
 
@@ -33,6 +35,16 @@ def _is_time(value: object) -> bool:
 @FORMATS.checks("date-time", raises=ValueError)
 def _is_date_time(value: object) -> bool:
     return not isinstance(value, str) or datetime.datetime.fromisoformat(value[:19]) is not None
+
+
+@FORMATS.checks("uuid4", raises=ValueError)
+def _is_uuid4(value: object) -> bool:
+    return not isinstance(value, str) or uuid.UUID(value).version == 4
+
+
+@FORMATS.checks("base64", raises=ValueError)
+def _is_base64(value: object) -> bool:
+    return not isinstance(value, str) or base64.b64encode(base64.b64decode(value, validate=True)).decode() == value
 
 
 def is_valid(schema: Any, value: Any) -> bool:

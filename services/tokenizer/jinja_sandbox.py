@@ -13,7 +13,7 @@ import jinja2.nodes
 import jinja2.parser
 import jinja2.sandbox
 
-NOT_ASCII = re.compile("[^\0-\x7f\ufdd0\ufdd1]")  # nor a mark, see `own_tokens`
+NOT_ASCII = re.compile("[^\0-\x7f\ufdd0-\ufdd4]")  # nor a mark, see `own_tokens`
 
 
 class TemplateFailed(Exception):

@@ -2,7 +2,7 @@
 
 Special tokens in the template's text, before it is compiled, are put between marks. What else of the rendered text
 reads as a special token comes from what a client wrote, in whatever way the template has put it together, and is to be
-encoded as plain text. A mark is a Unicode noncharacter, which is not for interchange: no client's text has one. Some
+encoded as plain text. Marks are Unicode noncharacters, which are not for interchange: no client's text has one. Some
 templates write `<|{{ message.role }}|>`, so a role between two marked parts of a special token makes it whole.
 
 Knows Jinja's syntax tree and the texts of special tokens. Knows no messages and no token ids.
@@ -18,9 +18,10 @@ from typing import Literal, NamedTuple
 import jinja2
 import jinja2.nodes
 
-MARK = "\ufdd0"
-CONTINUE_MARK = "\ufdd1"  # not one of a token: where the final message is to be continued
-MARKS = re.compile(f"[{MARK}{CONTINUE_MARK}]")
+BEGIN, END = "\ufdd0", "\ufdd1"  # around a special token
+HEAD, TAIL = "\ufdd2", "\ufdd3"  # behind the part of one in front of a role, and before the part behind it
+CONTINUE_MARK = "\ufdd4"  # not one of a token: where the final message is to be continued
+MARKS = re.compile(f"[{BEGIN}-{CONTINUE_MARK}]")
 ROLES = re.compile("system|developer|user|assistant|tool", re.IGNORECASE)
 PRINTED = (jinja2.nodes.Output, jinja2.nodes.Add, jinja2.nodes.Concat)
 
@@ -50,15 +51,15 @@ class OwnTokens:
             (text[: role.start()], role[0], text[role.end() :]) for text in texts for role in ROLES.finditer(text)
         ]
         split = [(head, role, tail) for head, role, tail in around if head and tail]
-        whole_ones = [f"{MARK}(?:{_any(texts)}){MARK}"]
-        split_ones = [f"{re.escape(head)}{MARK}{role}{MARK}{re.escape(tail)}" for head, role, tail in split]
+        whole_ones = [f"{BEGIN}(?:{_any(texts)}){END}"]
+        split_ones = [f"{re.escape(head)}{HEAD}{role}{TAIL}{re.escape(tail)}" for head, role, tail in split]
         self._special = re.compile(_any(texts))
         self._own = re.compile("|".join(whole_ones + split_ones))
         self._head = re.compile(f"(?:{_any(head for head, _, _ in split)})\\Z")
         self._tail = re.compile(f"\\A(?:{_any(tail for _, _, tail in split)})")
 
     def marked(self, text: str) -> str:
-        return self._special.sub(f"{MARK}\\g<0>{MARK}", text)
+        return self._special.sub(f"{BEGIN}\\g<0>{END}", text)
 
     def mark(self, template: jinja2.nodes.Template) -> None:
         """The special tokens in all of the template's own text, and parts of one where it is printed."""
@@ -103,7 +104,7 @@ class OwnTokens:
             yield _Part(clean[end:], "plain")
 
     def _marked_part(self, text: str) -> str:
-        return self._head.sub(f"\\g<0>{MARK}", self._tail.sub(f"{MARK}\\g<0>", self.marked(text)))
+        return self._head.sub(f"\\g<0>{HEAD}", self._tail.sub(f"{TAIL}\\g<0>", self.marked(text)))
 
 
 def _any(texts: Iterable[str]) -> str:

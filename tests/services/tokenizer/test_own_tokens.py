@@ -1,7 +1,7 @@
 """However a template puts together what a client wrote, no special token comes of it; the template's own ones stay."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from services.tokenizer.codec import Codec
@@ -58,7 +58,7 @@ FRAGMENTS = (
     "x",
     " ",
     "'",
-    "\ufdd0",
+    *"\ufdd0\ufdd1\ufdd2\ufdd3",
     "\\ufdd0",
 )
 written = st.lists(st.sampled_from((*FRAGMENTS, ">|dne_mi|<", "&lt;|im_end|&gt;", "é")), max_size=6).map("".join)
@@ -87,6 +87,7 @@ def specials(pieces: list[Piece]) -> list[int]:
     return [token_id for token_id in BOTH.encode_pieces(pieces) if token_id in SPECIAL_IDS]
 
 
+@example(forms=["<|{{ m.name }}|>"], contents=["<|im_end|>"])
 @given(
     forms=st.lists(st.sampled_from(FORMS + tuple(OWN)), min_size=1, max_size=4),
     contents=st.lists(written, min_size=1, max_size=2),

@@ -45,7 +45,7 @@ PUBLISHED = {"chatml": CHATML, "llama": LLAMA, "mistral": MISTRAL, "qwen": QWEN}
 SPECIAL = ("<|im_start|>", "<|im_end|>", "<|im_end|>!")
 TOKENS = {"bos_token": "<s>", "eos_token": "</s>"}
 
-NONCHARACTERS = "\ufdd0\ufdd1"  # the marks
+NONCHARACTERS = "\ufdd0\ufdd1\ufdd2\ufdd3\ufdd4"  # the marks
 
 TALK = (
     wire.ChatMessage("user", "  Hi <b>there</b> & 'you' \"all\" 你好\n"),
@@ -303,7 +303,11 @@ def test_a_template_that_cuts_a_string_does_not_undo_its_marks(source, expected)
     assert [(piece.text, piece.literal) for piece in rendered] == expected
 
 
-written = st.lists(st.sampled_from(["<|im_start|>", "<|im_end|>", "<|im", "_end|>", "\ufdd0", "\ufdd1 ", "a", "!"]))
+written = st.lists(
+    st.sampled_from(
+        ["<|im_start|>", "<|im_end|>", "<|im", "_end|>", "\ufdd0", "\ufdd1", "\ufdd2", "\ufdd3", "\ufdd4 ", "a", "!"]
+    )
+)
 
 
 @given(parts=st.lists(written, min_size=1, max_size=3))

@@ -8,6 +8,8 @@ from services.executor.constraint.source import regex_sets
 from services.executor.constraint.source.refused import Refused
 from shared.config import ConstraintsConfig
 
+MAX_TEXT_BYTES = 8_000  # of a text that is given: what is left of it is looked at for each token's mask
+
 
 def grammar(choices: Any, *, caps: ConstraintsConfig) -> str:
     """Args:
@@ -36,6 +38,9 @@ def _refusal(choice: Any, seen: set[str]) -> str | None:
         return "a choice must not be empty"
     if any(0xD800 <= ord(character) < 0xE000 for character in choice):
         return "a choice must be text: it has half of a surrogate pair"
+    size = len(choice.encode())
+    if size > MAX_TEXT_BYTES:
+        return f"a choice of {size} bytes; at most {MAX_TEXT_BYTES} are taken"
     return "the same choice is there twice" if choice in seen else None
 
 

@@ -8,10 +8,12 @@ left out.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from typing import Any
 
 from services.executor.constraint.source import schema_any
+from services.executor.constraint.source.choices import MAX_TEXT_BYTES
 from services.executor.constraint.source.refused import Path, Refused
 from services.executor.constraint.source.schema_arrays import array
 from services.executor.constraint.source.schema_disjoint import canonical, disjoint
@@ -123,9 +125,7 @@ class Compiler:
         keyword = "const" if "const" in lister.schema else "enum"
         listed, path = lister.schema[keyword], lister.at(keyword)
         values = [listed] if keyword == "const" else listed
-        self._spend(len(values))
-        if len(values) > self.caps.max_enum_values:
-            raise Refused(f"{len(values)} values; at most {self.caps.max_enum_values} are taken", path)
+        self._check_sizes(values, path)
         distinct = {canonical(value): value for value in values}.values()
         writable = [value for value in distinct if _writable(value)]
         if len(writable) < len(distinct):
@@ -133,6 +133,15 @@ class Compiler:
         beside = [part.without(keyword) if part is lister else part for part in parts]
         kept = [value for value in writable if all(self._values.satisfies(value, part) for part in beside)]
         return {"enum": kept} if kept else self.never("none of the listed values is valid", path)
+
+    def _check_sizes(self, values: list[Any], path: Path) -> None:
+        self._spend(len(values))
+        if len(values) > self.caps.max_enum_values:
+            raise Refused(f"{len(values)} values; at most {self.caps.max_enum_values} are taken", path)
+        for value in values:
+            size = len(json.dumps(value, ensure_ascii=False).encode())
+            if size > MAX_TEXT_BYTES:
+                raise Refused(f"a value of {size} bytes; at most {MAX_TEXT_BYTES} are taken", path)
 
     def _alternatives(self, chooser: Part, keyword: str, parts: list[Part]) -> Emitted:
         beside: list[Located | Part] = [part.without(keyword) if part is chooser else part for part in parts]

@@ -108,6 +108,7 @@ def test_what_cannot_be_enforced_is_refused_with_its_place_or_left_to_the_model(
         ({"type": "string", "minLength": 10_001}, ("minLength",)),
         ({"type": "array", "minItems": 1001}, ("minItems",)),
         ({"enum": [*range(4097)]}, ("enum",)),
+        ({"properties": {"a": {"const": ["a" * 4000, "b" * 4000]}}}, ("properties", "a", "const")),
     ],
     ids=lambda value: str(value)[:40],
 )

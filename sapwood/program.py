@@ -1,0 +1,188 @@
+"""Programs: `@function`, and the ways to run one. What a program does while it runs is in `state` and `writer`."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, overload
+
+from sapwood import batch
+from sapwood.backends.protocol import AnyBackend, Sampling
+from sapwood.current import current_state, running
+from sapwood.default_backend import as_backend
+from sapwood.deferred import Work
+from sapwood.options import NAMES, check_names, sampling_of
+from sapwood.session import Session
+from sapwood.state import State
+from sapwood.trace import Graph
+
+
+class Function:
+    """A program. Its first argument is the state, unless `takes_state` is false: then only roles and `gen` write to it.
+
+    Called with a state, it goes on there; without one it runs, as `run` does.
+
+    Args:
+        bound: arguments that are given already.
+        api_hosts: what its outside calls may reach.
+    """
+
+    def __init__(
+        self,
+        program: Callable[..., Any],
+        *,
+        takes_state: bool = True,
+        bound: Mapping[str, Any] | None = None,
+        api_hosts: Iterable[str] = (),
+    ) -> None:
+        functools.update_wrapper(self, program)
+        self.name: str = getattr(program, "__name__", "program")
+        self._program = program
+        self._takes_state = takes_state
+        self._bound = dict(bound or {})
+        self._api_hosts = tuple(api_hosts)
+        parameters = list(inspect.signature(program).parameters.values())[1 if takes_state else 0 :]
+        self._parameters = [each.name for each in parameters if each.kind is not each.VAR_KEYWORD]
+        self._takes_any = len(self._parameters) < len(parameters)
+
+    def __call__(self, *arguments: Any, **named: Any) -> Any:
+        """In a program with its state, what the function returns; otherwise the state of a run."""
+        state = arguments[0] if arguments and isinstance(arguments[0], State) else None
+        if state is None and not (current_state() and not self._takes_state):
+            return self.run(*arguments, **named)
+        if state is None:
+            return self._program(*arguments, **self._bound | named)
+        with running(state):
+            result = self._program(*arguments, **self._bound | named)
+            state._writer.settle()
+        return result
+
+    def run(self, *arguments: Any, backend: AnyBackend | None = None, stream: bool = False, **named: Any) -> State:
+        """The program's state at its end; with `stream` at once, to be followed by `text_iter`.
+
+        Args:
+            named: the program's own arguments, and sampling options that hold where a generation has none itself.
+
+        Raises what goes wrong in the program, once all of its branches have ended. With `stream`, reading does.
+        """
+        state, call = self._prepare(arguments, named, backend, stream=stream)
+        if stream:
+            threading.Thread(target=_drive, args=(state, call), name=self.name, daemon=True).start()
+            return state
+        _drive(state, call)
+        return state.wait()
+
+    def stream(self, *arguments: Any, backend: AnyBackend | None = None, **named: Any) -> State:
+        return self.run(*arguments, backend=backend, stream=True, **named)
+
+    def run_batch(
+        self,
+        batch_arguments: Sequence[Mapping[str, Any]],
+        *,
+        backend: AnyBackend | None = None,
+        num_threads: int | None = None,
+        progress_bar: bool = False,
+        **options: Any,
+    ) -> list[State]:
+        """A run for each, in this order. What goes wrong in one is raised where it is read: see `State.error`.
+
+        Args:
+            num_threads: so many at a time.
+            options: of sampling, for all.
+        """
+
+        def one(arguments: Mapping[str, Any]) -> State:
+            state, call = self._prepare((), {**options, **arguments}, backend, stream=False)
+            _drive(state, call)
+            state.error()
+            return state
+
+        return batch.run_all(one, batch_arguments, num_threads=num_threads, progress_bar=progress_bar)
+
+    def bind(self, **named: Any) -> Function:
+        """The same program with some of its arguments given."""
+        check_names(named, named if self._takes_any else self._parameters)
+        return self._with(bound=self._bound | named)
+
+    def trace(self, *arguments: Any, **named: Any) -> Graph:
+        """The graph of the program. Runs it without a backend: every value is a stand-in."""
+        from sapwood.tracing import NoBackend, graph_of, stood_in_for  # most programs are never drawn
+
+        state, call = self._prepare(arguments, named, NoBackend(), stream=False, prepared=stood_in_for)
+        _drive(state, call)
+        return graph_of(state.wait())
+
+    def _with(self, *, bound: Mapping[str, Any]) -> Function:
+        return Function(self._program, takes_state=self._takes_state, bound=bound, api_hosts=self._api_hosts)
+
+    def _prepare(
+        self,
+        arguments: Sequence[Any],
+        named: Mapping[str, Any],
+        backend: AnyBackend | None,
+        *,
+        stream: bool,
+        prepared: Callable[[Work], Work] | None = None,
+    ) -> tuple[State, Callable[[], Any]]:
+        own, defaults = self._split(named)
+        session = Session(
+            self.name,
+            as_backend(backend),
+            defaults,
+            streams=stream,
+            api_hosts=self._api_hosts,
+            prepared=prepared,
+        )
+        state = State.new(session)
+        first = (state,) if self._takes_state else ()
+        return state, functools.partial(self._program, *first, *arguments, **self._bound | own)
+
+    def _split(self, named: Mapping[str, Any]) -> tuple[dict[str, Any], Sampling]:
+        """The program's own arguments, and the rest, which are sampling options."""
+        sampling = {name: value for name, value in named.items() if name in NAMES and name not in self._parameters}
+        own = {name: value for name, value in named.items() if name not in sampling}
+        if not self._takes_any:
+            check_names(own, [*self._parameters, *NAMES])
+        return own, sampling_of(sampling)
+
+
+@overload
+def function(program: Callable[..., Any], /) -> Function: ...
+@overload
+def function(*, api_hosts: Iterable[str] = ()) -> Callable[[Callable[..., Any]], Function]: ...
+
+
+def function(program: Callable[..., Any] | None = None, /, *, api_hosts: Iterable[str] = ()) -> Any:
+    """A program, of a function whose first argument is the state.
+
+    Args:
+        api_hosts: what its outside calls may reach: see `call_api`.
+    """
+    if program is None:
+        return functools.partial(Function, api_hosts=tuple(api_hosts))
+    return Function(program)
+
+
+def run(
+    program: Callable[..., Any], *arguments: Any, backend: AnyBackend | None = None, stream: bool = False, **named: Any
+) -> State:
+    """Of a program that is a plain function too: it writes by roles and `gen` alone."""
+    whole = program if isinstance(program, Function) else Function(program, takes_state=False)
+    return whole.run(*arguments, backend=backend, stream=stream, **named)
+
+
+def _drive(state: State, call: Callable[[], Any]) -> None:
+    """Run the program to its end. What goes wrong is kept; an interrupt goes on."""
+    session = state._writer.session
+    session.begin()
+    error: BaseException | None = None
+    try:
+        with running(state):
+            state.result = call()
+    except BaseException as caught:
+        error = caught
+    session.end(error)
+    if error is not None and not isinstance(error, Exception):
+        raise error

@@ -1,0 +1,94 @@
+"""Who says what: `user("…")` is a message to attach, `with user():` a block whose text and generations are one."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from types import TracebackType
+from typing import TYPE_CHECKING, Literal
+
+from sapwood.current import required_state, running
+from sapwood.expressions import Expression, Joinable, atoms_of
+from sapwood.transcript import ASSISTANT
+
+if TYPE_CHECKING:
+    from sapwood.state import State
+
+
+class Role(Joinable):
+    """Args:
+    content: of a whole message; None for a block.
+    """
+
+    def __init__(self, name: str, content: object = None) -> None:
+        self.name = name
+        self.atoms = None if content is None else tuple(atoms_of(content))
+        self.state: State | None = None  # that the block writes to; None: the one of the program that is running
+        self._stack = ExitStack()
+
+    def with_atoms(self, atoms: tuple[str | Joinable, ...]) -> Role:
+        return Role(self.name, Expression(atoms))
+
+    def __repr__(self) -> str:
+        return f"{self.name}({'' if self.atoms is None else ' + '.join(map(repr, self.atoms))})"
+
+    def __enter__(self) -> State:
+        state = self.state or required_state(f"with {self.name}()")
+        state._writer.enter(self.name)
+        self._stack.enter_context(running(state))
+        self._stack.push(state._writer.leaving(self.name))
+        return state
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> Literal[False]:
+        self._stack.__exit__(kind, error, trace)
+        return False
+
+
+class RoleMark(Joinable):
+    """The beginning or the end of a block, where `with` does not fit."""
+
+    def __init__(self, name: str, *, begins: bool) -> None:
+        self.name = name
+        self.begins = begins
+
+
+def system(content: object = None) -> Role:
+    return Role("system", content)
+
+
+def user(content: object = None) -> Role:
+    return Role("user", content)
+
+
+def assistant(content: object = None) -> Role:
+    return Role(ASSISTANT, content)
+
+
+def role(name: str, content: object = None) -> Role:
+    """Any other that the model's chat template knows."""
+    return Role(name, content)
+
+
+def system_begin() -> RoleMark:
+    return RoleMark("system", begins=True)
+
+
+def system_end() -> RoleMark:
+    return RoleMark("system", begins=False)
+
+
+def user_begin() -> RoleMark:
+    return RoleMark("user", begins=True)
+
+
+def user_end() -> RoleMark:
+    return RoleMark("user", begins=False)
+
+
+def assistant_begin() -> RoleMark:
+    return RoleMark(ASSISTANT, begins=True)
+
+
+def assistant_end() -> RoleMark:
+    return RoleMark(ASSISTANT, begins=False)

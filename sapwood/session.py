@@ -1,0 +1,91 @@
+"""What all states of one run of a program share: the backend, the defaults, how far it is. Knows no text."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from sapwood.backends.protocol import Backend, Sampling
+from sapwood.deferred import Deferred, Work
+
+if TYPE_CHECKING:
+    from sapwood.writer import Writer
+
+
+class Session:
+    """Args:
+    streams: values show their text as it comes.
+    api_hosts: what outside calls of this program may reach.
+    prepared: what is done in the place of some work.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        backend: Backend,
+        defaults: Sampling,
+        *,
+        streams: bool = False,
+        api_hosts: Sequence[str] = (),
+        prepared: Callable[[Work], Work] | None = None,
+    ) -> None:
+        self.name = name
+        self.backend = backend
+        self.defaults = defaults
+        self.streams = streams
+        self.api_hosts = tuple(api_hosts)
+        self._prepared = prepared
+        self.bell = threading.Condition()  # rung at each change
+        self.writers: list[Writer] = []
+        self.reads: list[Deferred] = []  # values that the program has looked at since it last attached one
+        self._thread = threading.get_ident()
+        self.is_over = False
+        self.program_error: BaseException | None = None
+
+    def prepared(self, work: Work) -> Work:
+        return self._prepared(work) if self._prepared else work
+
+    def begin(self) -> None:
+        """The program runs in this thread."""
+        self._thread = threading.get_ident()
+
+    def is_own_thread(self) -> bool:
+        """Whether the program itself asks. Only where it streams is anybody else there to ask while it runs."""
+        return not self.streams or self._thread == threading.get_ident()
+
+    def error(self) -> BaseException | None:
+        """Waits for all values. What went wrong first."""
+        if not self.is_over and self.is_own_thread():
+            return self._settle() or self._first_error()
+        with self.bell:
+            self.bell.wait_for(lambda: self.is_over)
+        return self.program_error or self._first_error()
+
+    def _first_error(self) -> BaseException | None:
+        found = [error for deferred in self._deferred() if (error := deferred.error()) is not None]
+        return next(iter(found), None)
+
+    def end(self, error: BaseException | None) -> None:
+        """The program's function has returned, or raised this."""
+        if error is None:
+            error = self._settle()
+        elif not isinstance(error, Exception):  # an interrupt: nobody will read what is under way
+            for deferred in self._deferred():
+                deferred.cancel()
+        self.program_error = error
+        with self.bell:
+            self.is_over = True
+            self.bell.notify_all()
+
+    def _settle(self) -> BaseException | None:
+        try:
+            for writer in list(self.writers):
+                writer.settle()
+        except Exception as error:
+            return error
+        return None
+
+    def _deferred(self) -> Iterator[Deferred]:
+        for writer in self.writers:
+            yield from writer.own_values()

@@ -1,0 +1,153 @@
+"""The growing text of one program, as the program and whoever ran it see it. What attaching does is in `writer`."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from typing import Any, Self
+
+from sapwood.backends.protocol import Generation
+from sapwood.deferred import Deferred, Work
+from sapwood.errors import ProgramError
+from sapwood.fork import Forks
+from sapwood.roles import Role
+from sapwood.roles import assistant as assistant_role
+from sapwood.roles import system as system_role
+from sapwood.roles import user as user_role
+from sapwood.session import Session
+from sapwood.transcript import has_roles, messages_of, pieces_of, text_of
+from sapwood.values import Value
+from sapwood.writer import Writer
+
+
+class State:
+    """`s += …` attaches, `s["name"]` reads a value and waits for it. Values and errors come where they are read."""
+
+    def __init__(self, writer: Writer) -> None:
+        self._writer = writer
+        self.result: Any = None  # what the program returned
+
+    @classmethod
+    def new(cls, session: Session) -> State:
+        return cls(Writer(session))
+
+    def __iadd__(self, other: object) -> Self:
+        self._writer.attach(other)
+        return self
+
+    def __getitem__(self, name: str) -> Any:
+        """Of a name that forks gave, a list of theirs."""
+        found = self._named(name)
+        for deferred in found if isinstance(found, list) else [found]:
+            self._saw(deferred)
+        if isinstance(found, list):
+            return [deferred.outcome().value for deferred in found]
+        return found.outcome().value
+
+    def __contains__(self, name: object) -> bool:
+        self._catch_up()
+        return name in self._writer.names
+
+    def generation(self, name: str) -> Generation:
+        """What the backend said of a generation: token counts, log-probabilities, why it ended."""
+        return self.generations(name)[0]
+
+    def generations(self, name: str) -> tuple[Generation, ...]:
+        """All samples of it."""
+        found = self._named(name)
+        listed = found if isinstance(found, list) else [found]
+        return tuple(generation for deferred in listed for generation in deferred.outcome().generations)
+
+    def scores(self, name: str) -> dict[str, tuple[float, ...]]:
+        """Of a selection, the log-probability of each token of each choice."""
+        found = self._named(name)
+        listed = found if isinstance(found, list) else [found]
+        return {score.choice: score.logprobs for deferred in listed for score in deferred.outcome().scores}
+
+    def text(self) -> str:
+        """All of it. Of a chat program, a line for each message that begins with its role."""
+        self._catch_up()
+        return text_of(self._writer.parts)
+
+    def messages(self) -> list[dict[str, str]]:
+        """Of a text program there are none."""
+        self._catch_up()
+        found = messages_of(self._writer.parts) if has_roles(self._writer.parts) else []
+        return [{"role": message.role, "content": message.content} for message in found]
+
+    def fork(self, count: int = 1) -> Forks:
+        """So many states that go on from here, each by itself."""
+        return Forks(self, [State(self._writer.fork()) for _ in range(count)])
+
+    def copy(self) -> State:
+        return State(self._writer.fork())
+
+    def system(self, content: object = None) -> Role:
+        return self._bound(system_role(content))
+
+    def user(self, content: object = None) -> Role:
+        return self._bound(user_role(content))
+
+    def assistant(self, content: object = None) -> Role:
+        return self._bound(assistant_role(content))
+
+    def error(self) -> BaseException | None:
+        """What went wrong first, if anything did. Waits for the end."""
+        return self._writer.session.error()
+
+    def wait(self) -> Self:
+        """Returns when all is there. Raises what went wrong first."""
+        if (error := self.error()) is not None:
+            raise error
+        return self
+
+    def text_iter(self, name: str | None = None) -> Iterator[str]:
+        """The text, or that of one value, in pieces as it comes. Raises what went wrong, in its place."""
+        if name is None:
+            yield from pieces_of(self._writer.follow())
+            self.wait()
+        else:
+            found = self._named(name)
+            yield from (found[0] if isinstance(found, list) else found).pieces()
+
+    async def text_async_iter(self, name: str | None = None) -> AsyncIterator[str]:
+        pieces = self.text_iter(name)
+        while (piece := await asyncio.to_thread(next, pieces, None)) is not None:
+            yield piece
+
+    def defer(self, name: str | None, work: Work) -> Value:
+        """A value that comes of some work, not yet attached."""
+        session = self._writer.session
+        value = Value(Deferred(name, session.prepared(work), session.bell), self)
+        self._writer.await_attachment(value)
+        return value
+
+    def _named(self, name: str) -> Deferred | list[Deferred]:
+        self._catch_up(name)
+        found = self._writer.names.get(name)
+        if found is None:
+            known = ", ".join(self._writer.names) or "none"
+            raise self._writer.session.program_error or ProgramError(f"no value is named {name}: there are {known}")
+        return found
+
+    def _catch_up(self, name: str | None = None) -> None:
+        """The program itself sees all that it has made; anybody else waits until it is there."""
+        session = self._writer.session
+        if session.is_over:
+            return
+        if session.is_own_thread():
+            self._writer.settle()
+        else:
+            with session.bell:
+                session.bell.wait_for(lambda: session.is_over or (name is not None and name in self._writer.names))
+
+    def _saw(self, deferred: Deferred) -> None:
+        if not self._writer.session.is_over:
+            self._writer.session.reads.append(deferred)
+
+    def _settle(self, value: Value) -> None:
+        self._writer.settle(value)
+
+    def _bound(self, role: Role) -> Role:
+        role.state = self
+        return role

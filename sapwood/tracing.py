@@ -1,0 +1,158 @@
+"""How a program's graph is had without a server: values that stand in for real ones, and the graph of what it did.
+
+A value stands in with what its type allows first: the first choice, 0, its own name in brackets. What a program does on
+other values is not in the graph.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from typing import Any
+
+from sapwood.backends.protocol import GenerateRequest, Generation, Score
+from sapwood.deferred import Deferred, Outcome, Situation, Work
+from sapwood.errors import ProgramError
+from sapwood.generation import GenerationWork, SelectionWork
+from sapwood.state import State
+from sapwood.trace import Edge, Graph, Kind, Node
+from sapwood.transcript import Closed, Opened
+from sapwood.writer import Writer
+
+LABEL_CHARACTERS = 60
+
+
+class StandIn:
+    """Of an object: all that it holds stands in, too."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return StandIn()
+
+    def __getitem__(self, key: object) -> Any:
+        return StandIn()
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter((StandIn(),))
+
+    def __str__(self) -> str:
+        return "[…]"
+
+
+class StoodIn:
+    """Some work that is not done."""
+
+    def __init__(self, work: Work) -> None:
+        self.work = work
+        self.kind: Kind = work.kind
+
+    async def outcome(self, _situation: Situation) -> Outcome:
+        text, value = _first(self.work)
+        if isinstance(self.work, GenerationWork) and self.work.sampling.n > 1:
+            return Outcome(text=text, value=[value] * self.work.sampling.n)
+        return Outcome(text=text, value=value)
+
+    def details(self) -> Mapping[str, str]:
+        return self.work.details()
+
+
+class NoBackend:
+    """Of a run in which none is asked anything."""
+
+    async def generate(self, request: GenerateRequest) -> list[Generation]:
+        raise ProgramError("there is no backend in a trace")
+
+    async def stream(self, request: GenerateRequest) -> AsyncIterator[Generation]:
+        for none in await self.generate(request):
+            yield none
+
+    async def score(
+        self, request: GenerateRequest, choices: Sequence[str], *, unconditional: bool = False
+    ) -> list[Score]:
+        raise ProgramError("there is no backend in a trace")
+
+    async def aclose(self) -> None:
+        pass
+
+
+def stood_in_for(work: Work) -> Work:
+    return work if isinstance(work, StoodIn) else StoodIn(work)
+
+
+def graph_of(state: State) -> Graph:
+    """Of a run that has ended."""
+    session = state._writer.session
+    drawing = _Drawing()
+    for writer in session.writers:
+        drawing.add(writer)
+    return Graph(session.name, tuple(drawing.nodes), tuple(drawing.edges()))
+
+
+class _Drawing:
+    def __init__(self) -> None:
+        self.nodes: list[Node] = []
+        self._places: dict[int, int] = {}  # of values, by identity
+        self._ends: dict[tuple[int, ...], list[int | None]] = {}  # by branch: the last node up to each part
+        self._next: list[Edge] = []
+        self._reads: list[tuple[Deferred, int]] = []
+
+    def add(self, writer: Writer) -> None:
+        """After the branch that it comes of."""
+        before = self._ends.get(writer.branch[:-1], []) if writer.branch else []
+        ends = self._ends[writer.branch] = list(before[: writer.inherited])
+        role: str | None = None
+        for place, part in enumerate(writer.parts):
+            if isinstance(part, Opened | Closed):
+                role = part.role if isinstance(part, Opened) else None
+            if place >= writer.inherited:
+                last = ends[-1] if ends else None
+                ends.append(last if isinstance(part, Opened | Closed) else self._node(part, role, writer, last))
+
+    def edges(self) -> list[Edge]:
+        reads = [Edge(self._places[id(source)], target, "reads") for source, target in self._reads]
+        return self._next + list(dict.fromkeys(reads))
+
+    def _node(self, part: str | Deferred, role: str | None, writer: Writer, last: int | None) -> int:
+        place = len(self.nodes)
+        if isinstance(part, Deferred) and id(part) not in self._places:
+            self._places[id(part)] = place
+            self._reads += [(source, place) for source in part.reads]
+            node = Node(
+                id=place,
+                kind=part.work.kind,
+                label=part.name or part.work.kind,
+                role=role,
+                branch=writer.branch,
+                details=dict(part.work.details()),
+            )
+        else:
+            text = part if isinstance(part, str) else f"[{part.name}]"
+            self._reads += [(part, place)] if isinstance(part, Deferred) else []
+            node = Node(id=place, kind="text", label=text[:LABEL_CHARACTERS], role=role, branch=writer.branch)
+        self.nodes.append(node)
+        self._next += [Edge(last, place)] if last is not None else []
+        return place
+
+
+def _first(work: Work) -> tuple[str, Any]:
+    match work:
+        case SelectionWork():
+            return work.choices[0], work.choices[0]
+        case GenerationWork(sampling=sampling) if sampling.choices:
+            return sampling.choices[0], sampling.choices[0]
+        case GenerationWork(form=form) if form.type in STAND_INS:
+            return STAND_INS[form.type]
+        case GenerationWork(form=form) if form.type is not None:
+            return str(StandIn()), StandIn()
+        case GenerationWork():
+            return "[…]", "[…]"
+        case _:
+            return str(StandIn()), StandIn()
+
+
+STAND_INS: dict[type, tuple[str, Any]] = {
+    int: ("0", 0),
+    float: ("0.0", 0.0),
+    bool: ("True", True),
+    str: ('"…"', "…"),
+}

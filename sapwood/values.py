@@ -1,0 +1,126 @@
+"""What `gen` gives a program: something to attach, which behaves as the value it will be.
+
+The first `+=` attaches it; used as a value before that (compared, printed, indexed, counted with) it is attached where
+the program stands, and waited for. Joined to text it is not: that makes an expression, to be attached.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from sapwood.deferred import Deferred, Outcome
+from sapwood.expressions import Expression, Joinable
+
+if TYPE_CHECKING:
+    from sapwood.state import State
+
+
+class Value(Joinable):
+    """Args:
+    home: the state that it is attached to if nothing else is said.
+    """
+
+    def __init__(self, deferred: Deferred, home: State) -> None:
+        self._deferred = deferred
+        self._home = home
+
+    def _outcome(self) -> Outcome:
+        self._home._settle(self)
+        self._home._saw(self._deferred)
+        return self._deferred.outcome()
+
+    def _value(self) -> Any:
+        return self._outcome().value
+
+    def __add__(self, other: Any) -> Any:
+        if self._joins(other):
+            return Expression((self,)) + other
+        return self._value() + other
+
+    def __radd__(self, other: Any) -> Any:
+        if self._joins(other):
+            return other + Expression((self,))
+        return other + self._value()
+
+    def _joins(self, other: Any) -> bool:
+        """Once it is there, it is what it is."""
+        return isinstance(other, str | Joinable) and not self._deferred.is_attached
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):  # copy, pickle and the like ask for what objects may have
+            raise AttributeError(name)
+        return getattr(self._value(), name)
+
+    def __repr__(self) -> str:
+        return repr(self._value()) if self._deferred.is_done else f"<{self._deferred.work.kind} {self._deferred.name}>"
+
+    def __str__(self) -> str:
+        outcome = self._outcome()
+        return outcome.value if isinstance(outcome.value, str) else outcome.text
+
+    def __format__(self, spec: str) -> str:
+        return format(self._value(), spec) if spec else str(self)
+
+    def __eq__(self, other: object) -> bool:
+        return bool(self._value() == (other._value() if isinstance(other, Value) else other))
+
+    def __lt__(self, other: Any) -> bool:
+        return bool(self._value() < other)
+
+    def __le__(self, other: Any) -> bool:
+        return bool(self._value() <= other)
+
+    def __gt__(self, other: Any) -> bool:
+        return bool(self._value() > other)
+
+    def __ge__(self, other: Any) -> bool:
+        return bool(self._value() >= other)
+
+    def __hash__(self) -> int:
+        return hash(self._value())
+
+    def __bool__(self) -> bool:
+        return bool(self._value())
+
+    def __int__(self) -> int:
+        return int(self._value())
+
+    def __index__(self) -> int:
+        value = self._value()
+        if not isinstance(value, int):
+            raise TypeError(f"{self._deferred.name} is no integer")
+        return value
+
+    def __float__(self) -> float:
+        return float(self._value())
+
+    def __len__(self) -> int:
+        return len(self._value())
+
+    def __contains__(self, item: object) -> bool:
+        return item in self._value()
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._value())
+
+    def __getitem__(self, key: Any) -> Any:
+        return self._value()[key]
+
+    def __mul__(self, other: Any) -> Any:
+        return self._value() * other
+
+    def __rmul__(self, other: Any) -> Any:
+        return other * self._value()
+
+    def __sub__(self, other: Any) -> Any:
+        return self._value() - other
+
+    def __rsub__(self, other: Any) -> Any:
+        return other - self._value()
+
+    def __truediv__(self, other: Any) -> Any:
+        return self._value() / other
+
+    def __rtruediv__(self, other: Any) -> Any:
+        return other / self._value()

@@ -1,0 +1,225 @@
+"""Writes the transcript of one state: what is attached, in which message, in which order. Does not read it to anyone.
+
+Values that the program has made and not yet attached wait in `_pending`, in order; they are attached before anything
+else is, so that the text follows the program.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager
+from types import TracebackType
+from typing import Literal
+
+from sapwood.deferred import Deferred, Situation
+from sapwood.errors import ProgramError
+from sapwood.expressions import Joinable, atoms_of
+from sapwood.roles import Role, RoleMark
+from sapwood.session import Session
+from sapwood.transcript import ASSISTANT, Closed, Opened, Part, deferred_in, prompt_of
+from sapwood.values import Value
+
+
+class Writer:
+    """Args:
+    origin: the writer that this one starts as a copy of.
+    """
+
+    def __init__(self, session: Session, origin: Writer | None = None) -> None:
+        self.session = session
+        self.parts: list[Part] = list(origin.parts) if origin else []
+        self.names: dict[str, Deferred | list[Deferred]] = dict(origin.names) if origin else {}
+        self.inherited = len(self.parts)  # so many parts are the origin's
+        self.branch: tuple[int, ...] = (*origin.branch, origin._forks) if origin else ()
+        self._roles = list(origin._roles) if origin else []  # of the blocks that the program is in
+        self._is_open = origin._is_open if origin else False  # a message is
+        self._pending: list[Value] = []
+        self._forks = 0
+        session.writers.append(self)
+
+    def fork(self) -> Writer:
+        self.settle()
+        branch = Writer(self.session, self)
+        self._forks += 1
+        return branch
+
+    def own_parts(self) -> list[Part]:
+        """Since the fork."""
+        return self.parts[self.inherited :]
+
+    def own_values(self) -> list[Deferred]:
+        return deferred_in(self.own_parts())
+
+    def own_names(self) -> list[str]:
+        own = {id(deferred) for deferred in self.own_values()}
+        return [name for name, found in self.names.items() if id(found) in own]
+
+    def gather(self, name: str, branches: Iterable[Writer]) -> None:
+        found = [each for branch in branches if isinstance(each := branch.names.get(name), Deferred)]
+        self.names[name] = found
+
+    def wait(self) -> None:
+        for deferred in self.own_values():
+            deferred.error()
+
+    def follow(self) -> Iterator[Part]:
+        """The parts as they come, to the program's end."""
+        for place in itertools.count():
+            with self.session.bell:
+                while not self.session.is_over and len(self.parts) == place:
+                    self.session.bell.wait()
+                if len(self.parts) == place:
+                    return
+            yield self.parts[place]
+
+    def attach(self, thing: object) -> None:
+        """Raises ProgramError where it does not fit."""
+        atoms = tuple(atoms_of(thing))
+        kept = {id(value) for value in values_in(atoms)}
+        for value in [value for value in self._pending if id(value) not in kept]:
+            self._begin(value)
+        for atom in atoms:
+            self._put(atom)
+
+    def await_attachment(self, value: Value) -> None:
+        self._pending.append(value)
+
+    def forget(self, value: Value) -> None:
+        self._pending = [each for each in self._pending if each is not value]
+
+    def settle(self, until: Value | None = None) -> None:
+        """Attach what waits for it, as far as this value or all."""
+        while self._pending and not (until is not None and until._deferred.is_attached):
+            self._begin(self._pending[0])
+        if until is not None and not until._deferred.is_attached:
+            raise ProgramError(f"{until!r} was handed to every fork: read it there")
+
+    def extend(self, parts: Iterable[Part]) -> None:
+        for part in parts:
+            if not isinstance(part, Opened | Closed):
+                self._write(part)
+
+    def enter(self, role: str) -> None:
+        self.settle()
+        self._close()
+        self._roles.append(role)
+
+    def leave(self, role: str) -> None:
+        self.settle()
+        if not self._roles or self._roles[-1] != role:
+            raise ProgramError(f"no block of {role} ends here: {', '.join(self._roles) or 'none'} is open")
+        self._close()
+        self._roles.pop()
+
+    def leaving(self, role: str) -> AbstractContextManager[None]:
+        return _Leaving(self, role)
+
+    def _put(self, atom: str | Joinable) -> None:
+        match atom:
+            case str():
+                self._write(atom)
+            case Value():
+                self._put_value(atom)
+            case Role():
+                self._say(atom)
+            case RoleMark(begins=True):
+                self.enter(atom.name)
+            case RoleMark():
+                self.leave(atom.name)
+            case _:
+                raise ProgramError(f"{atom!r} cannot be attached")
+
+    def _put_value(self, value: Value) -> None:
+        if value._deferred.is_attached:
+            self._write(value._deferred)  # once more: its text
+        else:
+            self._begin(value)
+
+    def _say(self, role: Role) -> None:
+        """A message of its own."""
+        if role.atoms is None:
+            raise ProgramError(f"{role.name}() without text is a block: with {role.name}(): …")
+        self._close()
+        self._roles.append(role.name)
+        self._open()
+        for atom in role.atoms:
+            self._put(atom)
+        self._close()
+        self._roles.pop()
+
+    def _begin(self, value: Value) -> None:
+        """What it goes on from is what is there now."""
+        value._home._writer.forget(value)
+        self._open()
+        deferred = value._deferred
+        if self._roles and self._roles[-1] != ASSISTANT and deferred.work.kind != "call":
+            raise ProgramError(
+                f"{deferred.name} stands in a message of {self._roles[-1]}: only the assistant generates"
+            )
+        so_far = tuple(self.parts)
+        deferred.reads, self.session.reads = tuple(self.session.reads), []
+        deferred.start(deferred_in(so_far), lambda show: self._situation(so_far, show))
+        if deferred.name is not None:
+            self.names[deferred.name] = deferred
+        self._append(deferred)
+
+    def _situation(self, so_far: tuple[Part, ...], show: Callable[[str], None]) -> Situation:
+        prompt, continues = prompt_of(so_far)
+        return Situation(
+            backend=self.session.backend,
+            prompt=prompt,
+            continues=continues,
+            defaults=self.session.defaults,
+            show=show if self.session.streams else None,
+        )
+
+    def _write(self, part: Part) -> None:
+        if part != "":
+            self._open()
+            self._append(part)
+
+    def _open(self) -> None:
+        """Make sure that what comes stands in a message, if the program has any."""
+        is_chat = bool(self.parts) and isinstance(self.parts[0], Opened)
+        if not self._roles:
+            if is_chat:
+                raise ProgramError("this program has roles: what stands outside of them is nobody's")
+        elif not self._is_open:
+            if self.parts and not is_chat:
+                raise ProgramError("this program began with text outside of roles: it cannot have any now")
+            self._append(Opened(self._roles[-1]))
+            self._is_open = True
+
+    def _close(self) -> None:
+        if self._is_open:
+            self._append(Closed())
+            self._is_open = False
+
+    def _append(self, part: Part) -> None:
+        with self.session.bell:
+            self.parts.append(part)
+            self.session.bell.notify_all()
+
+
+class _Leaving(AbstractContextManager[None]):
+    """Leaves the block, unless it is left by an error."""
+
+    def __init__(self, writer: Writer, role: str) -> None:
+        self._writer = writer
+        self._role = role
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> Literal[False]:
+        if error is None:
+            self._writer.leave(self._role)
+        return False
+
+
+def values_in(atoms: Iterable[str | Joinable]) -> Iterator[Value]:
+    for atom in atoms:
+        if isinstance(atom, Value):
+            yield atom
+        elif isinstance(atom, Role):
+            yield from values_in(atom.atoms or ())

@@ -21,6 +21,7 @@ from services.gateway.serving import Serving
 from services.gateway.text_routes import TextRoutes
 from shared.config import Config
 from shared.model_card import ModelCard
+from shared.reasoning_format import reasoning_format
 from shared.tool_format import tool_format
 
 
@@ -34,7 +35,8 @@ def make_app(dispatcher: Dispatcher, settings: Config, card: ModelCard, keys: Ke
         middlewares=[accounting(metrics), cross_origin(origins), authentication(keys), checked_query],
     )
     app.on_response_prepare.append(common_headers(origins))
-    serving = Serving(dispatcher, limits, tool_format(card.chat_template))
+    formats = (tool_format(card.chat_template), reasoning_format(card.chat_template))
+    serving = Serving(dispatcher, limits, *formats)
     GenerationRoutes(dispatcher, serving).add_to(app.router)
     store = ResponseStore(config.max_stored_responses, config.max_stored_bytes)
     ResponseRoutes(serving, store).add_to(app)

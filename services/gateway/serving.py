@@ -25,19 +25,23 @@ from services.gateway.schemas.call import Call, Part, Terms
 from services.gateway.sse import EventStream, json_response
 from services.gateway.stream import Stream
 from shared import logging, wire
+from shared.reasoning_format import ReasoningFormat
 from shared.tool_format import ToolFormat
 
 DETOKENIZE_TIMEOUT_S = 10.0
 
 
 class Serving:
-    def __init__(self, dispatcher: Dispatcher, limits: Limits, tool_format: ToolFormat) -> None:
+    def __init__(
+        self, dispatcher: Dispatcher, limits: Limits, tool_format: ToolFormat, reasoning: ReasoningFormat | None
+    ) -> None:
         self._dispatcher = dispatcher
         self._limits = limits
         self._tool_format = tool_format
+        self._reasoning = reasoning
 
     def terms(self, tenant: str) -> Terms:
-        return Terms(self._limits, self._tool_format, tenant, lambda: secrets.randbits(63))
+        return Terms(self._limits, self._tool_format, tenant, lambda: secrets.randbits(63), self._reasoning)
 
     def head(self, record: RequestRecord, prompts: tuple[str, ...] = ()) -> ReplyHead:
         return ReplyHead(record.request_id, self._limits.model_id, int(time.time()), record.elapsed_s, prompts)

@@ -13,6 +13,7 @@ from services.gateway.schemas.text import Texts, read_detokenize, read_tokenize
 from services.gateway.sse import json_response
 from shared import wire
 from shared.model_card import ModelCard
+from shared.reasoning_format import reasoning_format
 from shared.tool_format import tool_format
 
 TEXT_TIMEOUT_S = 30.0
@@ -24,6 +25,7 @@ class TextRoutes:
         self._limits = limits
         self._card = card
         self._tool_format = tool_format(card.chat_template)
+        self._reasoning = reasoning_format(card.chat_template)
 
     def add_to(self, router: web.UrlDispatcher) -> None:
         for prefix in ("", "/v1"):
@@ -53,7 +55,7 @@ class TextRoutes:
 
     async def count(self, request: web.Request) -> web.Response:
         """Of a conversation, as Anthropic has it."""
-        question = read_count(await request.read(), self._limits, self._tool_format)
+        question = read_count(await request.read(), self._limits, self._tool_format, self._reasoning)
         return json_response({"input_tokens": (await self._dispatcher.text(question, TEXT_TIMEOUT_S)).count})
 
     async def info(self, _request: web.Request) -> web.Response:

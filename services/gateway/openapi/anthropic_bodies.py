@@ -5,7 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from services.gateway.openapi.body_schema import Json, array, body_schema, ref
-from services.gateway.schemas import anthropic, anthropic_format, anthropic_messages, anthropic_tools
+from services.gateway.schemas import (
+    anthropic,
+    anthropic_format,
+    anthropic_messages,
+    anthropic_thinking,
+    anthropic_tools,
+)
 
 TEXTS: Json = {"anyOf": [{"type": "string"}, array(ref("TextBlockParam"))]}
 PARTS: Mapping[str, Json] = {
@@ -13,7 +19,7 @@ PARTS: Mapping[str, Json] = {
     "system": TEXTS,
     "tools": array(ref("ToolParam")),
     "tool_choice": body_schema(anthropic_tools.ChoiceFields),
-    "thinking": body_schema(anthropic.ThinkingFields),
+    "thinking": body_schema(anthropic_thinking.ThinkingFields),
     "output_config": body_schema(
         anthropic_format.ConfigFields, anthropic_format.CONFIG_RULES, {"format": ref("JSONOutputFormat")}
     ),

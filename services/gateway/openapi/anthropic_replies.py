@@ -19,7 +19,12 @@ class ToolUseBlock(Described, frozen=True, tag="tool_use"):
     input: dict[str, Any]
 
 
-ContentBlock: TypeAlias = TextBlock | ToolUseBlock
+class ThinkingBlock(Described, frozen=True, tag="thinking"):
+    thinking: str
+    signature: str
+
+
+ContentBlock: TypeAlias = TextBlock | ToolUseBlock | ThinkingBlock
 
 
 class MessageUsage(Described, frozen=True):
@@ -66,9 +71,13 @@ class InputJsonDelta(Described, frozen=True, tag="input_json_delta"):
     partial_json: str
 
 
+class ThinkingDelta(Described, frozen=True, tag="thinking_delta"):
+    thinking: str
+
+
 class ContentBlockDelta(Described, frozen=True, tag="content_block_delta"):
     index: int
-    delta: TextDelta | InputJsonDelta
+    delta: TextDelta | InputJsonDelta | ThinkingDelta
 
 
 class ContentBlockStop(Described, frozen=True, tag="content_block_stop"):

@@ -7,18 +7,27 @@ from collections.abc import Sequence
 from services.gateway.generation import Delta, Ending, Usage
 from services.gateway.replies.anthropic_content import ContentBlocks
 from services.gateway.replies.reply import Json, Output, ReplyHead
+from shared.reasoning_format import ReasoningFormat
 from shared.tool_format import ToolFormat
 
 
 class AnthropicReply:
     """Args:
     max_tokens: as many as the client allowed. The context may have had room for fewer.
-    tools: how calls are written, if the text is to be searched for calls.
+    tools, reasoning, shows_thoughts: see `ContentBlocks`.
     """
 
     named_events = True
 
-    def __init__(self, head: ReplyHead, *, max_tokens: int, tools: ToolFormat | None = None) -> None:
+    def __init__(
+        self,
+        head: ReplyHead,
+        *,
+        max_tokens: int,
+        tools: ToolFormat | None = None,
+        reasoning: ReasoningFormat | None = None,
+        shows_thoughts: bool = False,
+    ) -> None:
         self._head: Json = {
             "id": f"msg_{head.request_id}",
             "type": "message",
@@ -26,7 +35,7 @@ class AnthropicReply:
             "model": head.model_id,
         }
         self._max_tokens = max_tokens
-        self._content = ContentBlocks(tools)
+        self._content = ContentBlocks(tools, reasoning, shows_thoughts=shows_thoughts)
         self._has_begun = False
 
     def whole(self, outputs: Sequence[Output], usage: Usage) -> Json:

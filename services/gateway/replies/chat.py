@@ -9,6 +9,7 @@ from services.gateway.replies.logprobs import chat_entries
 from services.gateway.replies.message import MessageText
 from services.gateway.replies.openai import Chunks, StreamOptions, usage_body
 from services.gateway.replies.reply import Json, Output, ReplyHead
+from shared.reasoning_format import ReasoningFormat
 from shared.tool_format import ToolFormat
 from shared.wire import TextLogprob
 
@@ -17,6 +18,7 @@ class ChatReply:
     """Args:
     samples: how many choices there are.
     tools: how calls are written, if the text is to be searched for calls.
+    reasoning: how thoughts are set apart, if they are to be told apart.
     """
 
     named_events = False
@@ -29,6 +31,7 @@ class ChatReply:
         has_logprobs: bool,
         samples: int = 1,
         tools: ToolFormat | None = None,
+        reasoning: ReasoningFormat | None = None,
     ) -> None:
         self._head: Json = {
             "id": f"chatcmpl-{head.request_id}",
@@ -36,7 +39,7 @@ class ChatReply:
             "model": head.model_id,
         }
         self._chunks = Chunks(self._head | {"object": "chat.completion.chunk"}, options, samples)
-        self._choices = [_Choice(MessageText(tools), has_logprobs) for _ in range(samples)]
+        self._choices = [_Choice(MessageText(tools, reasoning), has_logprobs) for _ in range(samples)]
 
     def whole(self, outputs: Sequence[Output], usage: Usage) -> Json:
         choices = [

@@ -1,4 +1,7 @@
-"""An assistant's message, whole or as the deltas of a stream. Knows whether its text is searched for calls."""
+"""An assistant's message, whole or as the deltas of a stream.
+
+Knows whether its text is searched for calls, and whether thoughts are set apart in it.
+"""
 
 from __future__ import annotations
 
@@ -8,31 +11,46 @@ from typing import assert_never
 from services.gateway.generation import Ending
 from services.gateway.replies.output_text import OutputText
 from services.gateway.replies.reply import Json
+from services.gateway.replies.thoughts import Thoughts
 from services.gateway.tool_calls.events import Arguments, CallEnded, CallStarted, Content, Event
+from shared.reasoning_format import ReasoningFormat
 from shared.tool_format import ToolFormat
 
 
 class MessageText:
     """The text of one message. Either `whole` is called, once, or `deltas` for each piece and then `last_deltas`."""
 
-    def __init__(self, tools: ToolFormat | None) -> None:
+    def __init__(self, tools: ToolFormat | None, reasoning: ReasoningFormat | None = None) -> None:
+        self._thoughts = Thoughts(reasoning)
         self._text = OutputText(tools)
         # What a delta without words holds: with tools the content may yet be null, and null it stays.
         self.empty_delta: Json = {} if tools is not None else {"content": ""}
         self.first_delta: Json = {"role": "assistant", "content": None if tools is not None else ""}
 
     def whole(self, text: str) -> Json:
-        return _gathered([*self._text.feed(text), *self._text.finish()])
+        said, held = self._thoughts.feed(text), self._thoughts.finish()
+        events = [*self._text.feed(said.answer + held.answer), *self._text.finish()]
+        return _gathered(events) | _reasoning(said.thought + held.thought)
 
     def deltas(self, text: str) -> list[Json]:
-        return _deltas(self._text.feed(text))
+        said = self._thoughts.feed(text)
+        return _told(said.thought) + _deltas(self._text.feed(said.answer))
 
     def last_deltas(self) -> list[Json]:
-        return _deltas(self._text.finish())
+        held = self._thoughts.finish()
+        return _told(held.thought) + _deltas([*self._text.feed(held.answer), *self._text.finish()])
 
     def finish_reason(self, ending: Ending) -> str | None:
         """A cut output is called that, whatever calls it holds."""
         return "tool_calls" if ending.finish_reason == "stop" and self._text.has_calls else ending.finish_reason
+
+
+def _reasoning(thought: str) -> Json:
+    return {"reasoning_content": thought} if thought else {}
+
+
+def _told(thought: str) -> list[Json]:
+    return [_reasoning(thought)] if thought else []
 
 
 def _gathered(events: Sequence[Event]) -> Json:

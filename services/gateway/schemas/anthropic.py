@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import msgspec
 from msgspec import Meta, structs
 
-from services.gateway.errors import InvalidRequest, within
+from services.gateway.errors import InvalidRequest
 from services.gateway.generation import GenerateRequest
 from services.gateway.limits import Limits
 from services.gateway.replies.anthropic import AnthropicReply
 from services.gateway.schemas.anthropic_format import asked_by_config, asked_by_format
 from services.gateway.schemas.anthropic_messages import read_conversation
+from services.gateway.schemas.anthropic_thinking import Thinking, read_thinking
 from services.gateway.schemas.anthropic_tools import read_tools
 from services.gateway.schemas.call import Call, Part, Terms
 from services.gateway.schemas.constraint import (
@@ -27,6 +28,7 @@ from services.gateway.schemas.constraint import (
 from services.gateway.schemas.decode import FieldRules, convert, decode_object, field_names
 from services.gateway.schemas.functions import Tools
 from services.gateway.schemas.openai import check_model
+from services.gateway.schemas.reasoning import read_reasoning
 from services.gateway.schemas.sampling import (
     CacheKey,
     Priority,
@@ -39,6 +41,7 @@ from services.gateway.schemas.text import CALL_ID
 from shared import wire
 from shared.config import ConstraintsConfig
 from shared.namespaces import namespace
+from shared.reasoning_format import ReasoningFormat
 from shared.tool_format import ToolFormat
 
 BODY_RULES = FieldRules(
@@ -96,25 +99,19 @@ class MessagesFields(CountFields, frozen=True, kw_only=True):
 COUNT_RULES = structs.replace(BODY_RULES, ignored=BODY_RULES.ignored | field_names(MessagesFields))
 
 
-class ThinkingFields(msgspec.Struct, frozen=True, kw_only=True):
-    type: Literal["disabled", "enabled", "adaptive"]
-    budget_tokens: int | None = None
-    display: Literal["summarized", "omitted"] | None = None
-
-
 def read_anthropic(body: bytes, terms: Terms) -> Call:
     """Raises ApiError for whatever cannot be served."""
     fields = convert(decode_object(body), MessagesFields, BODY_RULES)
     check_model(fields.model, terms.limits)
     caps = terms.limits.constraints
-    _check_thinking(fields)
+    thinking = read_thinking(fields.thinking, terms.reasoning)
     tools = _tools(fields, caps, terms.tool_format)
     asked = _asked(fields, tools, caps)
     messages = read_conversation(fields.messages, fields.system, terms.limits)
     request = GenerateRequest(
         messages=messages,
         tools=tools.shown,
-        template_options=_template_options(fields, messages, caps),
+        template_options=_template_options(fields, messages, thinking, caps),
         sampling=to_sampling(
             fields, terms, seed=fields.seed, min_new_tokens=fields.min_tokens, logprobs=False, top_logprobs=0
         ),
@@ -125,21 +122,28 @@ def read_anthropic(body: bytes, terms: Terms) -> Call:
         priority=fields.priority,
     )
     check_range(fields.min_tokens, fields.max_tokens, "min_tokens")
-    reply = partial(AnthropicReply, max_tokens=fields.max_tokens, tools=tools.format)
+    reply = partial(
+        AnthropicReply,
+        max_tokens=fields.max_tokens,
+        tools=tools.format,
+        reasoning=read_reasoning(terms.reasoning, request, tools),
+        shows_thoughts=thinking.is_shown,
+    )
     return Call((Part(request, {"prompt": "messages", **asked.names}),), fields.stream, reply)
 
 
-def read_count(body: bytes, limits: Limits, style: ToolFormat) -> wire.Text:
+def read_count(body: bytes, limits: Limits, style: ToolFormat, reasoning: ReasoningFormat | None = None) -> wire.Text:
     """Raises ApiError for whatever cannot be counted."""
     fields = convert(decode_object(body), CountFields, COUNT_RULES)
     check_model(fields.model, limits)
+    thinking = read_thinking(fields.thinking, reasoning)
     messages = read_conversation(fields.messages, fields.system, limits)
     return wire.Text(
         CALL_ID,
         "count",
         messages=messages,
         tools=_tools(fields, limits.constraints, style).shown,
-        template_options=_template_options(fields, messages, limits.constraints),
+        template_options=_template_options(fields, messages, thinking, limits.constraints),
     )
 
 
@@ -153,15 +157,6 @@ def _asked(fields: CountFields, tools: Tools, caps: ConstraintsConfig) -> Asked:
     return only(tools.asked, by_config, by_format, asked_by_fields(fields, caps))
 
 
-def _check_thinking(fields: CountFields) -> None:
-    """Adaptive leaves it to the model, so one that does not think has done what it was asked."""
-    if fields.thinking is None:
-        return
-    with within("thinking"):
-        if convert(fields.thinking, ThinkingFields).type == "enabled":
-            raise InvalidRequest("this model does not think", "type", "unsupported_parameter")
-
-
 def _text_options(fields: CountFields, limits: Limits) -> wire.TextOptions:
     try:
         return to_text_options(fields, limits, include_stop=False)
@@ -171,12 +166,13 @@ def _text_options(fields: CountFields, limits: Limits) -> wire.TextOptions:
 
 
 def _template_options(
-    fields: CountFields, messages: tuple[wire.ChatMessage, ...], caps: ConstraintsConfig
+    fields: CountFields, messages: tuple[wire.ChatMessage, ...], thinking: Thinking, caps: ConstraintsConfig
 ) -> dict[str, Any]:
     options: dict[str, Any] = {}
-    if fields.chat_template_kwargs:
-        bounded_json(fields.chat_template_kwargs, "chat_template_kwargs", caps)
-        options["chat_template_kwargs"] = fields.chat_template_kwargs
+    variables = thinking.variables | (fields.chat_template_kwargs or {})
+    if variables:
+        bounded_json(variables, "chat_template_kwargs", caps)
+        options["chat_template_kwargs"] = variables
     if messages[-1].role == "assistant":
         options["continue_final_message"] = True
     return options

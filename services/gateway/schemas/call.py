@@ -12,6 +12,7 @@ from services.gateway.errors import InvalidRequest
 from services.gateway.generation import GenerateRequest
 from services.gateway.limits import Limits
 from services.gateway.replies.reply import Reply, ReplyHead
+from shared.reasoning_format import ReasoningFormat
 from shared.tool_format import ToolFormat
 
 Names: TypeAlias = Mapping[str, str]  # of what later stages speak of, dotted: as this client calls it
@@ -23,6 +24,7 @@ class Terms:
     tool_format: ToolFormat  # how this model writes calls
     tenant: str
     fresh_seed: Callable[[], int]  # for what names none: fixed now, so that a resumed request draws the same numbers
+    reasoning: ReasoningFormat | None = None  # if this model thinks
 
 
 @dataclass(frozen=True)

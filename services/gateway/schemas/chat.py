@@ -13,6 +13,7 @@ from services.gateway.schemas.constraint import OTHER_NAMES, only
 from services.gateway.schemas.decode import FieldRules, convert, decode_object
 from services.gateway.schemas.messages import read_messages
 from services.gateway.schemas.openai import IGNORED, asked_constraint, check_model, stream_options
+from services.gateway.schemas.reasoning import read_reasoning
 from services.gateway.schemas.sampling import (
     TokenCount,
     check_range,
@@ -51,6 +52,7 @@ class ChatFields(ToolFields, frozen=True, kw_only=True):
     chat_template_kwargs: dict[str, Any] | None = None  # further variables of the model's template
     add_generation_prompt: bool | None = None  # by default yes, unless the final message is continued
     continue_final_message: bool = False
+    separate_reasoning: bool = True  # a thinking model's thoughts in reasoning_content
 
 
 def read_chat(body: bytes, terms: Terms) -> Call:
@@ -80,7 +82,14 @@ def read_chat(body: bytes, terms: Terms) -> Call:
         priority=fields.priority,
     )
     check_range(fields.min_tokens, request.max_new_tokens, "min_tokens")
-    reply = partial(ChatReply, options=options, has_logprobs=fields.logprobs, samples=fields.n, tools=tools.format)
+    reply = partial(
+        ChatReply,
+        options=options,
+        has_logprobs=fields.logprobs,
+        samples=fields.n,
+        tools=tools.format,
+        reasoning=read_reasoning(terms.reasoning, request, tools) if fields.separate_reasoning else None,
+    )
     part = Part(request, {"prompt": "messages", **asked.names})
     return Call((part,), fields.stream, reply, fields.n)
 

@@ -33,6 +33,7 @@ class MessageFields(msgspec.Struct, frozen=True, kw_only=True):
     role: Literal["system", "developer", "user", "assistant", "tool"]
     content: str | list[Any] | None = None
     name: str | None = None
+    reasoning_content: str | None = None  # of the assistant: what it thought, if the template wants it
     tool_calls: list[Any] = []  # of the assistant
     tool_call_id: str | None = None  # of a tool: which call it answers
 
@@ -95,6 +96,7 @@ def _check_role(fields: MessageFields) -> None:
 def _extra(fields: MessageFields, arguments: Arguments) -> dict[str, Any]:
     extra = {
         "name": fields.name,
+        "reasoning_content": fields.reasoning_content,
         "tool_calls": [_call(call, index, arguments) for index, call in enumerate(fields.tool_calls)],
         "tool_call_id": fields.tool_call_id,
     }

@@ -12,6 +12,7 @@ from services.gateway.generation import Delta, Ending, Usage
 from services.gateway.openapi.anthropic_replies import AnthropicMessage, MessageEvent
 from services.gateway.replies.anthropic import AnthropicReply
 from services.gateway.replies.reply import ReplyHead
+from shared.reasoning_format import ReasoningFormat
 from shared.tool_format import HERMES, LLAMA3
 from tests.support import replies
 
@@ -34,15 +35,15 @@ def deltas_of(pieces):
     return [Delta(text, (place,), Usage(5, 3, place + 1)) for place, text in enumerate(pieces)]
 
 
-def whole(text, end=None, *, tools=None):
-    reply = AnthropicReply(HEAD, max_tokens=40, tools=tools)
+def whole(text, end=None, **options):
+    reply = AnthropicReply(HEAD, max_tokens=40, **options)
     body = json.loads(msgspec.json.encode(replies.whole(reply, deltas_of([text]), end or ending())))
     msgspec.convert(body, AnthropicMessage)
     return body
 
 
-def streamed(pieces, end=None, *, tools=None):
-    reply = AnthropicReply(HEAD, max_tokens=40, tools=tools)
+def streamed(pieces, end=None, **options):
+    reply = AnthropicReply(HEAD, max_tokens=40, **options)
     events = replies.events(reply, deltas_of(pieces), end or ending())
     msgspec.convert(events, list[MessageEvent])
     return events
@@ -60,11 +61,12 @@ def accumulated(events):
                 message["content"].append(event["content_block"] | {"said": ""})
             case "content_block_delta":
                 delta = event["delta"]
-                message["content"][event["index"]]["said"] += delta.get("text", "") or delta["partial_json"]
+                (said,) = (delta[key] for key in ("text", "thinking", "partial_json") if key in delta)
+                message["content"][event["index"]]["said"] += said
             case "content_block_stop":
                 block = message["content"][event["index"]]
                 said = block.pop("said")
-                block |= {"text": said} if block["type"] == "text" else {"input": json.loads(said)}
+                block |= {"input": json.loads(said)} if block["type"] == "tool_use" else {block["type"]: said}
             case "message_delta":
                 message |= event["delta"] | {"usage": event["usage"]}
     assert event == {"type": "message_stop"}
@@ -179,12 +181,50 @@ def test_text_behind_a_call_is_a_block_of_its_own():
     assert [block["type"] for block in message["content"]] == ["text", "tool_use", "text"]
 
 
-texts = st.lists(st.sampled_from(["Yes. ", "<tool_call>", "é", HERMES.call("f", PARIS), HERMES.call("g", ROME), "\n"]))
+def test_a_thought_is_a_block_if_it_is_shown():
+    text = f"<think>\nHm.\n</think>\n\nYes.\n{HERMES.call('f', PARIS)}"
+    shown = whole(text, tools=HERMES, reasoning=ReasoningFormat(), shows_thoughts=True)["content"]
+    assert shown[0] == {"type": "thinking", "thinking": "Hm.", "signature": ""}
+    assert [block["type"] for block in shown] == ["thinking", "text", "tool_use"]
+    hidden = whole(text, tools=HERMES, reasoning=ReasoningFormat())["content"]
+    assert [block["type"] for block in hidden] == ["text", "tool_use"]
+    assert hidden[0]["text"] == "Yes."
 
 
-@given(texts.map("".join), st.lists(st.integers(0, 200)), st.sampled_from([HERMES, None]))
-def test_events_add_up_to_the_message_however_the_text_is_cut(text, cuts, tools):
+def test_the_events_of_a_thought():
+    pieces = ["<think>", "\nHm", " so.", "\n</th", "ink>\n\n", "Yes."]
+    events = streamed(pieces, reasoning=ReasoningFormat(), shows_thoughts=True)
+    assert events[1:7] == [
+        {
+            "type": "content_block_start",
+            "index": 0,
+            "content_block": {"type": "thinking", "thinking": "", "signature": ""},
+        },
+        {"type": "content_block_delta", "index": 0, "delta": {"type": "thinking_delta", "thinking": "Hm"}},
+        {"type": "content_block_delta", "index": 0, "delta": {"type": "thinking_delta", "thinking": " so."}},
+        {"type": "content_block_stop", "index": 0},
+        {"type": "content_block_start", "index": 1, "content_block": {"type": "text", "text": ""}},
+        {"type": "content_block_delta", "index": 1, "delta": {"type": "text_delta", "text": "Yes."}},
+    ]
+    hidden = streamed(pieces, reasoning=ReasoningFormat())
+    assert [event["delta"] for event in hidden if event["type"] == "content_block_delta"] == [
+        {"type": "text_delta", "text": "Yes."}
+    ]
+
+
+parts = ["Yes. ", "<tool_call>", "é", HERMES.call("f", PARIS), HERMES.call("g", ROME), "\n", "<think>", "</think>"]
+options = st.fixed_dictionaries(
+    {
+        "tools": st.sampled_from([HERMES, None]),
+        "reasoning": st.sampled_from([None, ReasoningFormat(), ReasoningFormat(is_opened=True)]),
+        "shows_thoughts": st.booleans(),
+    }
+)
+
+
+@given(st.lists(st.sampled_from(parts)).map("".join), st.lists(st.integers(0, 200)), options)
+def test_events_add_up_to_the_message_however_the_text_is_cut(text, cuts, options):
     places = [0, *sorted({min(cut, len(text)) for cut in cuts}), len(text)]
     pieces = [text[begin:end] for begin, end in itertools.pairwise(places)]
-    message = accumulated(streamed(pieces, tools=tools))
-    assert without_ids(message) == without_ids(whole(text, tools=tools))
+    message = accumulated(streamed(pieces, **options))
+    assert without_ids(message) == without_ids(whole(text, **options))

@@ -74,6 +74,26 @@ def test_the_model_says_the_same_in_a_stream(server, stride):
             assert streamed_text(server, *ask(prompt, [stop])) == before, prompt
 
 
+@pytest.mark.parametrize("pattern", ["[,.] [A-Z]?[a-z]{2}", r"(?i)\bis\b", "[^ ]+ [^ ]+ "])
+@pytest.mark.parametrize("ask", [native, completion, chat])
+def test_a_pattern_ends_what_the_model_says(server, ask, pattern):
+    path, body = ask("The sky is blue. The grass is", [])
+    shown, is_stopped = expected(whole_text(server, path, body), [pattern])
+    assert is_stopped
+    fields = body["sampling_params"] if path == "/generate" else body
+    fields["stop_regex"] = pattern
+    assert whole_text(server, path, body) == streamed_text(server, path, body) == shown
+
+
+def test_what_a_pattern_matched_can_stay_and_the_pattern_is_named(server):
+    path, body = native("1, 2, 3, 4,", [])
+    body["sampling_params"] |= {"stop_regex": [r"\d\d", "x+"], "no_stop_trim": True}
+    answer = server.post(path, body).json()
+    assert answer["meta_info"]["finish_reason"] == {"type": "stop", "matched": r"\d\d"}
+    assert answer["text"][-2:].isdigit()
+    assert not answer["text"][:-2].isdigit()
+
+
 # --- tokens that are cut anywhere ------------------------------------------------------------------------------------
 
 CALL = '<tool_call>\n{"name": "f", "arguments": {"x": "é好"}}\n</tool_call>'

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 from sapwood._version import __version__
 
 if TYPE_CHECKING:
+    from sapwood.api_calls.call import call_api
     from sapwood.api_calls.defaults import set_api_hosts
     from sapwood.backends.native import NativeBackend
     from sapwood.backends.openai import OpenAI
     from sapwood.backends.protocol import Backend, GenerateRequest, Generation, Message, Sampling, Score, TokenLogprob
-    from sapwood.call_api import call_api
     from sapwood.choices import (
         greedy_token_selection,
         token_length_normalized,
@@ -111,11 +111,11 @@ __all__ = [
 ]
 
 _NAMES = {
+    "api_calls.call": "call_api",
     "api_calls.defaults": "set_api_hosts",
     "backends.native": "NativeBackend",
     "backends.openai": "OpenAI",
     "backends.protocol": "Backend GenerateRequest Generation Message Sampling Score TokenLogprob",
-    "call_api": "call_api",
     "choices": "greedy_token_selection token_length_normalized unconditional_likelihood_normalized",
     "client": "AsyncClient Client",
     "default_backend": "default_backend set_default_backend",

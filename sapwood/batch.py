@@ -17,16 +17,21 @@ def run_all(
     one: Callable[[Mapping[str, Any]], T],
     batch: Sequence[Mapping[str, Any]],
     *,
+    names: Sequence[str] = (),
     num_threads: int | None = None,
     progress_bar: bool = False,
     out: TextIO | None = None,
 ) -> list[T]:
-    """The results in the batch's order. An interrupt lets none begin that has not."""
+    """The results in the batch's order. An interrupt lets none begin that has not.
+
+    Args:
+        names: of the arguments, in the order in which a text begins with them.
+    """
     if not batch:
         return []
     pool = ThreadPoolExecutor(min(num_threads or DEFAULT_THREADS, len(batch)), thread_name_prefix="sapwood-batch")
     try:
-        futures = {place: pool.submit(one, batch[place]) for place in grouped(batch)}
+        futures = {place: pool.submit(one, batch[place]) for place in grouped(batch, names)}
         for done, _ in enumerate(as_completed(futures.values()), 1):
             if progress_bar:
                 _show(done, len(batch), out or sys.stderr)
@@ -35,7 +40,7 @@ def run_all(
         pool.shutdown(wait=False, cancel_futures=True)
 
 
-def grouped(batch: Sequence[Mapping[str, Any]]) -> list[int]:
+def grouped(batch: Sequence[Mapping[str, Any]], names: Sequence[str]) -> list[int]:
     """The places in the order to begin in: those with the same first arguments, whose texts begin alike, together.
 
     Groups stand in the order of their first members.
@@ -43,7 +48,7 @@ def grouped(batch: Sequence[Mapping[str, Any]]) -> list[int]:
     firsts: dict[tuple[tuple[str, str], ...], int] = {}
     keys = []
     for place, arguments in enumerate(batch):
-        items = [(name, repr(value)) for name, value in arguments.items()]
+        items = [(name, repr(arguments[name])) for name in names if name in arguments]
         keys.append([firsts.setdefault(tuple(items[: count + 1]), place) for count in range(len(items))])
     return sorted(range(len(batch)), key=keys.__getitem__)
 

@@ -99,7 +99,9 @@ class Function:
             state.error()
             return state
 
-        return batch.run_all(one, batch_arguments, num_threads=num_threads, progress_bar=progress_bar)
+        return batch.run_all(
+            one, batch_arguments, names=self._parameters, num_threads=num_threads, progress_bar=progress_bar
+        )
 
     def bind(self, **named: Any) -> Function:
         """The same program with some of its arguments given."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import random
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -159,11 +159,12 @@ def _post(client: httpx.AsyncClient, path: str, body: Mapping[str, Any]) -> http
 
 
 def _request_id(response: httpx.Response) -> str | None:
-    return response.headers.get("x-request-id")
+    request_id: str | None = response.headers.get("x-request-id")
+    return request_id
 
 
 @contextlib.contextmanager
-def _as_ours(base_url: str) -> Any:
+def _as_ours(base_url: str) -> Iterator[None]:
     try:
         yield
     except httpx.TimeoutException as error:

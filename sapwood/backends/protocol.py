@@ -58,7 +58,7 @@ class GenerateRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 class TokenLogprob(msgspec.Struct, frozen=True, array_like=True):
     logprob: float | None  # None: the first token of a prompt
-    token_id: int
+    token_id: int | None  # None: the backend does not say
     text: str | None = None
 
 

@@ -1,0 +1,183 @@
+"""Any endpoint that speaks OpenAI's completions and chat completions, as a backend.
+
+What OpenAI's API has no field for is sent only to an endpoint that says it is a Sapwood server, and refused elsewhere.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import defaultdict
+from collections.abc import AsyncIterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import httpx
+import msgspec
+
+from sapwood.backends.http import MAX_RETRIES, TIMEOUT_S, Http
+from sapwood.backends.protocol import GenerateRequest, Generation, Sampling, Score, TokenLogprob
+from sapwood.errors import ProgramError
+
+OPENAI_URL = "https://api.openai.com/v1"
+OUR_NAME = "sapwood"  # owns the models of our servers
+DEFAULT_MAX_TOKENS = 128  # OpenAI's own for text is 16
+
+PLAIN_FIELDS = frozenset(
+    {
+        "max_tokens",
+        "n",
+        "stop",
+        "temperature",
+        "top_p",
+        "presence_penalty",
+        "frequency_penalty",
+        "logit_bias",
+        "seed",
+        "json_schema",
+    }
+)
+
+
+class Endpoint(NamedTuple):
+    model: str
+    is_ours: bool
+
+
+class OpenAI:
+    """Args:
+    model: by default the first that the endpoint lists.
+    base_url: with its "/v1".
+    api_key: by default the environment's OPENAI_API_KEY.
+    """
+
+    def __init__(
+        self,
+        model: str | None = None,
+        *,
+        base_url: str = OPENAI_URL,
+        api_key: str | None = None,
+        timeout_s: float = TIMEOUT_S,
+        max_retries: int = MAX_RETRIES,
+        transport: httpx.AsyncBaseTransport | None = None,
+    ) -> None:
+        key = api_key or os.environ.get("OPENAI_API_KEY")
+        self.http = Http(base_url, api_key=key, timeout_s=timeout_s, max_retries=max_retries, transport=transport)
+        self._model = model
+        self._endpoint: Endpoint | None = None
+
+    async def generate(self, request: GenerateRequest) -> list[Generation]:
+        path, body = _asked(request, await self._found())
+        reply = await self.http.post(path, body)
+        return [_generation(choice, reply) for choice in reply["choices"]]
+
+    async def stream(self, request: GenerateRequest) -> AsyncIterator[Generation]:
+        path, body = _asked(request, await self._found())
+        texts: defaultdict[int, str] = defaultdict(str)
+        async for event in self.http.events(path, body | {"stream": True}):
+            for choice in event["choices"]:
+                index = choice["index"]
+                texts[index] += _text(choice)
+                yield Generation(
+                    text=texts[index], index=index, finish_reason=choice["finish_reason"], request_id=event.get("id")
+                )
+
+    async def score(
+        self, request: GenerateRequest, choices: Sequence[str], *, unconditional: bool = False
+    ) -> list[Score]:
+        """Of a text: what the endpoint echoes is scored."""
+        prompt = request.prompt
+        if not isinstance(prompt, str):
+            raise ProgramError("select in a chat: OpenAI's API scores no messages; use a Sapwood server's own URL")
+        if unconditional:
+            raise ProgramError(
+                "unconditional likelihood: OpenAI's API scores no tokens; use a Sapwood server's own URL"
+            )
+        endpoint = await self._found()
+        body = {"model": endpoint.model, "prompt": [prompt + choice for choice in choices]}
+        asked = {"echo": True, "logprobs": 1, "max_tokens": 0 if endpoint.is_ours else 1}
+        reply = await self.http.post("/completions", body | asked)
+        echoed = sorted(reply["choices"], key=lambda each: each["index"])
+        return [_score(prompt, choice, each["logprobs"]) for choice, each in zip(choices, echoed, strict=True)]
+
+    async def aclose(self) -> None:
+        await self.http.aclose()
+
+    async def _found(self) -> Endpoint:
+        if self._endpoint is None:
+            models = (await self.http.get("/models"))["data"]
+            named = [model for model in models if self._model in (None, model["id"])]
+            is_ours = any(model.get("owned_by") == OUR_NAME for model in named)
+            self._endpoint = Endpoint(self._model or named[0]["id"], is_ours)
+        return self._endpoint
+
+
+def _asked(request: GenerateRequest, endpoint: Endpoint) -> tuple[str, dict[str, Any]]:
+    """The path and the body. Raises ProgramError for what the endpoint has not."""
+    fields = {"max_tokens": DEFAULT_MAX_TOKENS, **msgspec.to_builtins(request.sampling)}
+    if not endpoint.is_ours:
+        _check_plain(request, request.sampling)
+    if schema := fields.pop("json_schema", None):
+        form = {"name": "output", "schema": msgspec.json.decode(schema), "strict": True}
+        fields["response_format"] = {"type": "json_schema", "json_schema": form}
+    body = {"model": endpoint.model, **fields, **_ours(request)}
+    if isinstance(request.prompt, str) or (request.prompt and isinstance(request.prompt[0], int)):
+        logprobs = {"logprobs": request.top_logprobs} if request.logprobs else {}
+        return "/completions", body | {"prompt": request.prompt} | logprobs
+    logprobs = {"logprobs": True, "top_logprobs": request.top_logprobs} if request.logprobs else {}
+    return "/chat/completions", body | {"messages": msgspec.to_builtins(request.prompt)} | logprobs
+
+
+def _check_plain(request: GenerateRequest, sampling: Sampling) -> None:
+    unknown = [name for name in msgspec.to_builtins(sampling) if name not in PLAIN_FIELDS]
+    unknown += _ours(request)
+    if unknown:
+        raise ProgramError(f"OpenAI's API has no {', '.join(unknown)}; a Sapwood server has")
+
+
+def _ours(request: GenerateRequest) -> dict[str, Any]:
+    fields: Mapping[str, Any] = {
+        "continue_final_message": request.continues or None,
+        "chat_template_kwargs": request.chat_template_kwargs,
+        "cache_salt": request.cache_salt,
+        "extra_key": request.extra_key,
+        "priority": request.priority or None,
+    }
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+def _generation(choice: Mapping[str, Any], reply: Mapping[str, Any]) -> Generation:
+    usage = reply.get("usage") or {}
+    return Generation(
+        text=_text(choice),
+        index=choice["index"],
+        finish_reason=choice["finish_reason"],
+        prompt_tokens=usage.get("prompt_tokens", 0),
+        completion_tokens=usage.get("completion_tokens", 0),
+        cached_tokens=(usage.get("prompt_tokens_details") or {}).get("cached_tokens") or 0,
+        request_id=reply.get("id"),
+        logprobs=_logprobs(choice.get("logprobs") or {}),
+    )
+
+
+def _text(choice: Mapping[str, Any]) -> str:
+    """Of a whole answer or of a piece, of text or of chat."""
+    if "text" in choice:
+        return str(choice["text"])
+    return (choice.get("message") or choice["delta"]).get("content") or ""
+
+
+def _logprobs(raw: Mapping[str, Any]) -> tuple[TokenLogprob, ...]:
+    if "content" in raw:
+        return tuple(TokenLogprob(each["logprob"], None, each["token"]) for each in raw["content"] or ())
+    pairs = zip(raw.get("token_logprobs", ()), raw.get("tokens", ()), strict=True)
+    return tuple(TokenLogprob(logprob, None, token) for logprob, token in pairs)
+
+
+def _score(prompt: str, choice: str, raw: Mapping[str, Any]) -> Score:
+    """A token that the prompt's end and the choice's beginning make together is the choice's."""
+    end = len(prompt + choice)
+    own = tuple(
+        logprob or 0.0
+        for logprob, token, start in zip(raw["token_logprobs"], raw["tokens"], raw["text_offset"], strict=True)
+        if start + len(token) > len(prompt) and start < end
+    )
+    return Score(choice=choice, logprobs=own)

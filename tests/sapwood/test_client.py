@@ -1,0 +1,64 @@
+import httpx
+import msgspec
+import pytest
+
+from sapwood import AsyncClient, Client, Message, gen, set_default_backend
+
+
+def reply(request):
+    path = request.url.path
+    if path == "/v1/models":
+        return httpx.Response(200, json={"data": [{"id": "m"}]})
+    if path == "/health":
+        return httpx.Response(200, json={"status": "healthy"})
+    body = msgspec.json.decode(request.content)
+    texts = ["ab", "abc"] if body.get("stream") else [msgspec.json.encode(body).decode()]
+    meta = {"id": "r", "finish_reason": None, "prompt_tokens": 1, "completion_tokens": 1, "cached_tokens": 0}
+    answers = [{"text": text, "output_ids": [], "meta_info": meta} for text in texts]
+    if body.get("stream"):
+        lines = [f"data: {msgspec.json.encode(each).decode()}\n\n" for each in answers]
+        return httpx.Response(200, text="".join([*lines, "data: [DONE]\n\n"]))
+    return httpx.Response(200, json=answers[0])
+
+
+@pytest.fixture
+def client():
+    with Client("http://server", transport=httpx.MockTransport(reply)) as client:
+        yield client
+
+
+def test_text_ids_and_messages(client):
+    assert msgspec.json.decode(client.complete("a", temperature=0)) == {
+        "text": "a",
+        "sampling_params": {"temperature": 0},
+    }
+    assert msgspec.json.decode(client.generate([1, 2]).text)["input_ids"] == [1, 2]
+    hello = {"role": "user", "content": "Hi"}
+    for messages in ("Hi", [hello], [Message("user", "Hi")]):
+        assert msgspec.json.decode(client.chat(messages))["messages"] == [hello]
+
+
+def test_a_stream(client):
+    assert list(client.stream("a")) == ["ab", "c"]
+
+
+def test_a_stream_that_is_left(client):
+    for piece in client.stream("a"):
+        assert piece == "ab"
+        break
+
+
+def test_what_the_server_says_of_itself(client):
+    assert client.models() == ["m"]
+    assert client.health() == {"status": "healthy"}
+
+
+def test_it_is_a_backend(client):
+    set_default_backend(client)
+    assert "Hi" in gen("Hi")
+
+
+async def test_async():
+    async with AsyncClient("http://server", transport=httpx.MockTransport(reply)) as client:
+        assert [piece async for piece in client.stream("a")] == ["ab", "c"]
+        assert len(await client.generate_all("a")) == 1

@@ -1,0 +1,295 @@
+import pytest
+
+from sapwood import ProgramError, assistant, function, gen, run, select, system, user
+from sapwood.roles import assistant_begin, assistant_end
+from tests.support.fake_backend import FakeBackend
+
+
+@pytest.fixture
+def backend():
+    return FakeBackend()
+
+
+def program_text(program, backend):
+    return run(function(program), backend=backend).text()
+
+
+def test_an_expression_keeps_its_order(backend):
+    def program(s):
+        s += "A: " + gen("x") + " B: " + gen("y") + "."
+
+    assert program_text(program, backend) == "A: 1 B: 2."
+    assert backend.prompts == ["A: ", "A: 1 B: "]
+
+
+def test_a_bare_generation_stands_where_the_program_goes_on(backend):
+    def program(s):
+        s += "a"
+        gen("x")
+        s += "b"
+        later = gen("y")
+        s += "c" + later
+        gen("z")
+
+    assert program_text(program, backend) == "a1bc23"
+    assert backend.prompts == ["a", "a1bc", "a1bc2"]
+
+
+def test_a_value_that_is_used_is_attached_first_with_all_that_was_made_before_it(backend):
+    def program(s):
+        s += "a"
+        gen("x")
+        second = gen("y")
+        assert second == "2"
+        s += "b" + second
+
+    assert program_text(program, backend) == "a12b2"
+
+
+def test_a_fork_can_be_told_what_another_generated(backend):
+    def program(s):
+        first, second = s.fork(2)
+        made = gen("x")
+        first += "a" + made
+        second += "b" + made + gen("y")
+        s += "c" + second["y"]
+
+    state = run(function(program), backend=backend)
+    assert backend.prompts == ["a", "b1"]
+    assert state.text() == "c2"
+
+
+def test_roles_as_values_make_messages(backend):
+    def program(s):
+        s += system("Be short.") + user("Hi")
+        s += assistant("I " + gen("x") + "!")
+
+    state = run(function(program), backend=backend)
+    assert backend.prompts == [[("system", "Be short."), ("user", "Hi"), ("assistant", "I ")]]
+    assert backend.requests[0].continues
+    assert state.messages()[-1] == {"role": "assistant", "content": "I 1!"}
+    assert state.text() == "system: Be short.\nuser: Hi\nassistant: I 1!"
+
+
+def test_a_generation_at_the_beginning_of_an_answer_continues_nothing(backend):
+    def program(s):
+        s += user("Hi")
+        s += assistant(gen("x"))
+
+    program_text(program, backend)
+    assert backend.prompts == [[("user", "Hi")]]
+    assert not backend.requests[0].continues
+
+
+def test_a_role_in_a_block_is_a_message_of_its_own(backend):
+    def program():
+        with assistant() as a:
+            a += user("Hi")
+            gen("x")
+            a += " and"
+            a += user("Bye")
+            a += gen("y")
+
+    state = run(program, backend=backend)
+    roles = [(message["role"], message["content"]) for message in state.messages()]
+    assert roles == [("user", "Hi"), ("assistant", "1 and"), ("user", "Bye"), ("assistant", "2")]
+
+
+def test_blocks_by_the_state_and_by_marks(backend):
+    def program(s):
+        with s.user():
+            s += "Hi"
+        s += assistant_begin()
+        s += "I " + gen("x")
+        s += assistant_end()
+
+    state = run(function(program), backend=backend)
+    assert [message["content"] for message in state.messages()] == ["Hi", "I 1"]
+
+
+def test_a_bare_generation_at_the_end_of_a_block_is_in_it(backend):
+    def program():
+        with user() as u:
+            u += "Hi"
+        with assistant():
+            gen("x")
+        with user() as u:
+            u += "Bye"
+
+    assert [message["content"] for message in run(program, backend=backend).messages()] == ["Hi", "1", "Bye"]
+
+
+def text_after_roles(s):
+    s += user("Hi")
+    s += "text"
+
+
+def roles_after_text(s):
+    s += "text"
+    s += user("Hi")
+
+
+def the_user_generates(s):
+    s += user(gen("x"))
+
+
+def an_empty_role(s):
+    s += user()
+
+
+def a_number(s):
+    s += 5
+
+
+def another_end(s):
+    s += assistant_end()
+
+
+@pytest.mark.parametrize(
+    ("program", "words"),
+    [
+        (text_after_roles, "nobody's"),
+        (roles_after_text, "cannot have any now"),
+        (the_user_generates, "only the assistant"),
+        (an_empty_role, "is a block"),
+        (a_number, "int cannot be attached"),
+        (another_end, "no block of assistant"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(program, words, backend):
+    with pytest.raises(ProgramError, match=words):
+        run(function(program), backend=backend)
+
+
+def test_forks_go_on_from_what_was_there(backend):
+    def program(s):
+        s += "a" + gen("x")
+        forks = s.fork(2)
+        for place, fork in enumerate(forks):
+            fork += f" {place}:"
+            fork += gen("y")
+        s += " then " + " ".join(sorted(fork["y"] for fork in forks))
+
+    assert program_text(program, backend) == "a1 then 2 3"
+    assert set(backend.prompts[1:]) == {"a1 0:", "a1 1:"}
+
+
+def test_forks_are_joined_to_lists(backend):
+    def program(s, n):
+        s += "a"
+        forks = s.fork(n)
+        forks += "b" + gen("x") + "\n"
+        forks += assistant_free(gen("tool", choices=["p", "q"]))
+        forks.join()
+
+    def assistant_free(value):
+        return "c" + value
+
+    state = run(function(program), backend=backend, n=3)
+    assert len(state["x"]) == len(state["tool"]) == 3
+    assert sorted(state["x"] + state["tool"]) == ["1", "2", "3", "4", "5", "6"]
+
+
+def test_forks_are_joined_to_text(backend):
+    def program(s):
+        s += "a"
+        forks = s.fork(2)
+        forks += "b" + gen("x")
+        forks.join("concat")
+        s += "c"
+
+    assert program_text(program, backend) in ("ab1b2c", "ab2b1c")
+
+
+def test_a_copy_goes_its_own_way(backend):
+    def program(s):
+        s += "a"
+        copy = s.copy()
+        copy += "b"
+        s += "c"
+        s += copy.text()
+
+    assert program_text(program, backend) == "acab"
+
+
+def test_a_value_handed_to_all_forks_is_read_there(backend):
+    def program(s):
+        made = gen("x")
+        forks = s.fork(2)
+        forks += "a" + gen("y") + made
+        late = gen("z")
+        forks += late
+        str(late)
+
+    with pytest.raises(ProgramError, match="every fork"):
+        run(function(program), backend=backend)
+
+
+def test_a_name_that_there_is_not(backend):
+    def program(s):
+        s += "a" + gen("x")
+
+    with pytest.raises(ProgramError, match="no value is named z: there are x"):
+        run(function(program), backend=backend)["z"]
+
+
+def test_what_goes_wrong_is_raised_where_it_is_read_and_other_branches_end():
+    def answer(request):
+        if request.prompt.endswith("bad"):
+            raise ZeroDivisionError("bad")
+        return "good"
+
+    seen = []
+
+    def program(s):
+        bad, good = s.fork(2)
+        bad += "bad" + gen("x")
+        good += "fine" + gen("x")
+        seen.append(good["x"])
+        bad["x"]
+        raise AssertionError("not reached")
+
+    backend = FakeBackend(answer)
+    with pytest.raises(ZeroDivisionError):
+        run(function(program), backend=backend)
+    assert seen == ["good"]
+
+
+def test_what_nobody_reads_is_raised_at_the_end():
+    def program(s):
+        s.fork(1)[0].__iadd__("a" + gen("x"))
+        s += "b"
+
+    def answer(_request):
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        run(function(program), backend=FakeBackend(answer))
+
+
+def test_the_work_after_a_failure_is_not_begun():
+    def answer(_request):
+        raise ZeroDivisionError
+
+    backend = FakeBackend(answer)
+    with pytest.raises(ZeroDivisionError):
+        run(function(lambda s: s.__iadd__("a" + gen("x") + gen("y"))), backend=backend)
+    assert len(backend.requests) == 1
+
+
+def test_selection(backend):
+    backend.likely = "b"
+
+    def program(s):
+        s += "x" + select("choice", choices=["a", "b"])
+        assert s.scores("choice") == {"a": (-2.0,), "b": (-1.0,)}
+
+    assert program_text(program, backend) == "xb"
+
+
+def test_what_a_backend_says_of_a_generation(backend):
+    state = run(function(lambda s: s.__iadd__("a" + gen("x", n=2))), backend=backend)
+    assert state["x"] == ["1", "1"]
+    assert state.text() == "a1"
+    assert state.generation("x").prompt_tokens == 7
+    assert len(state.generations("x")) == 2

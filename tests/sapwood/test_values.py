@@ -1,0 +1,80 @@
+import pytest
+
+from sapwood import function, gen, run
+from tests.support.fake_backend import FakeBackend
+
+
+def checked(check, answer="12", **options):
+    """Run the check on a value that was not attached."""
+
+    def program(s):
+        s += "p"
+        check(gen("x", **options))
+
+    run(function(program), backend=FakeBackend(lambda _request: answer))
+
+
+@pytest.mark.parametrize(
+    "check",
+    [
+        lambda value: value == "12",
+        lambda value: value != "13",
+        lambda value: value < "2",
+        lambda value: value >= "12",
+        lambda value: hash(value) == hash("12"),
+        lambda value: bool(value),
+        lambda value: int(value) == 12,
+        lambda value: float(value) == 12.0,
+        lambda value: len(value) == 2,
+        lambda value: "1" in value,
+        lambda value: list(value) == ["1", "2"],
+        lambda value: value[0] == "1",
+        lambda value: value.startswith("1"),
+        lambda value: f"<{value}>" == "<12>",
+        lambda value: f"{value:>4}" == "  12",
+        lambda value: str("a" + value) == "a12",
+        lambda value: f"{value + 'b'}" == "12b",
+    ],
+)
+def test_it_behaves_as_the_text(check):
+    def asserted(value):
+        assert check(value)
+
+    checked(asserted)
+
+
+@pytest.mark.parametrize(
+    "check",
+    [
+        lambda value: value + 1 == 13,
+        lambda value: 1 + value == 13,
+        lambda value: 2 * value - 1 == 23,
+        lambda value: 24 / value == 2,
+        lambda value: "x" * value == "x" * 12,
+        lambda value: list(range(20))[value] == 12,
+        lambda value: value > 11,
+    ],
+)
+def test_it_behaves_as_a_number(check):
+    def asserted(value):
+        assert check(value)
+
+    checked(asserted, dtype=int)
+
+
+def test_it_is_shown_without_being_waited_for():
+    def check(value):
+        assert repr(value) == "<gen x>"
+        assert value == "12"
+        assert repr(value) == "'12'"
+
+    checked(check)
+
+
+def test_an_attached_value_joins_to_plain_text():
+    def check(value):
+        assert value == "12"
+        assert isinstance(value + "b", str)
+        assert ("a" + value).upper() == "A12"
+
+    checked(check)

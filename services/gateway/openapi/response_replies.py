@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Literal, TypeAlias
 
+from msgspec import UNSET, UnsetType
+
 from services.gateway.openapi.replies import Described, ErrorParts, TokenLogprob
 from services.gateway.replies.response_items import ItemStatus
 from services.gateway.replies.responses import Status
@@ -43,18 +45,25 @@ class CallOutputItem(Described, frozen=True, tag="function_call_output"):
     output: str
 
 
+class ReasoningText(Described, frozen=True, tag="reasoning_text"):
+    text: str
+
+
 class ReasoningItem(Described, frozen=True, tag="reasoning"):
+    """Sent back by a client, it is listed without its text."""
+
     id: str
     status: ItemStatus
     summary: list[Any]
+    content: list[ReasoningText] | UnsetType = UNSET
 
 
-OutputItem: TypeAlias = MessageItem | CallItem
+OutputItem: TypeAlias = MessageItem | CallItem | ReasoningItem
 
 
 class ItemList(Described, frozen=True):
     object: Literal["list"]
-    data: list[MessageItem | CallItem | CallOutputItem | ReasoningItem]
+    data: list[OutputItem | CallOutputItem]
     first_id: str | None
     last_id: str | None
     has_more: bool
@@ -160,7 +169,7 @@ class PartAdded(Numbered, frozen=True, tag="response.content_part.added"):
     item_id: str
     output_index: int
     content_index: int
-    part: OutputText
+    part: OutputText | ReasoningText
 
 
 class OutputTextDelta(Numbered, frozen=True, tag="response.output_text.delta"):
@@ -183,7 +192,21 @@ class PartDone(Numbered, frozen=True, tag="response.content_part.done"):
     item_id: str
     output_index: int
     content_index: int
-    part: OutputText
+    part: OutputText | ReasoningText
+
+
+class ReasoningDelta(Numbered, frozen=True, tag="response.reasoning_text.delta"):
+    item_id: str
+    output_index: int
+    content_index: int
+    delta: str
+
+
+class ReasoningDone(Numbered, frozen=True, tag="response.reasoning_text.done"):
+    item_id: str
+    output_index: int
+    content_index: int
+    text: str
 
 
 class ArgumentsDelta(Numbered, frozen=True, tag="response.function_call_arguments.delta"):
@@ -229,6 +252,8 @@ ResponseEvent: TypeAlias = (
     | OutputTextDelta
     | OutputTextDone
     | PartDone
+    | ReasoningDelta
+    | ReasoningDone
     | ArgumentsDelta
     | ArgumentsDone
     | ItemDone

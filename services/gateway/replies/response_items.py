@@ -1,16 +1,11 @@
-"""The output of a response of OpenAI's: its items, and the events in which they come. Knows no response around them."""
+"""The items of a response's output: a message, thoughts, a call, each with the events that say how it comes."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Literal, TypeAlias, assert_never
+from typing import ClassVar, Literal, TypeAlias
 
-from services.gateway.replies.logprobs import chat_entries
-from services.gateway.replies.output_text import OutputText
 from services.gateway.replies.reply import Json
-from services.gateway.tool_calls.events import Arguments, CallEnded, CallStarted, Content, Event
-from shared.tool_format import ToolFormat
-from shared.wire import TextLogprob
+from services.gateway.tool_calls.events import CallStarted
 
 ItemStatus: TypeAlias = Literal["in_progress", "completed", "incomplete"]
 
@@ -20,156 +15,113 @@ def request_id_of(item_id: str) -> str:
     return item_id.partition("_")[2].rpartition("-")[0]
 
 
-class OutputItems:
-    """`feed` for each piece, or for the whole, and then `finish`. An output without any words is an empty message.
+class _Item:
+    prefix: ClassVar[str]  # of its id
 
-    Args:
-        tools: how calls are written, if the text is to be searched for calls.
-    """
-
-    def __init__(self, request_id: str, tools: ToolFormat | None) -> None:
-        self._request_id = request_id
-        self._text = OutputText(tools)
-        self._done: list[Json] = []
-        self._open: _Message | _Call | None = None
-        self._logprobs: list[Json] = []  # of tokens whose text has not come
-
-    def feed(self, text: str, logprobs: Sequence[TextLogprob]) -> list[Json]:
-        self._logprobs += chat_entries(logprobs)
-        return [said for event in self._text.feed(text) for said in self._events(event)]
-
-    def finish(self, status: ItemStatus) -> list[Json]:
-        """Args:
-        status: of a message that ends here. A call that does is incomplete.
-        """
-        last = [said for event in self._text.finish() for said in self._events(event)]
-        if not self._done and self._open is None:
-            last += self._begin(self._new_message())
-        if isinstance(self._open, _Message) and self._logprobs:
-            last.append(self._open.more("", self._take_logprobs()))
-        return last + self._end("incomplete" if isinstance(self._open, _Call) else status)
-
-    @property
-    def items(self) -> list[Json]:
-        return [*self._done, *([self._open.item("in_progress")] if self._open is not None else [])]
-
-    def _events(self, event: Event) -> Iterator[Json]:
-        match event:
-            case Content(text):
-                if not isinstance(self._open, _Message):
-                    yield from self._begin(self._new_message())
-                assert isinstance(self._open, _Message)
-                yield self._open.more(text, self._take_logprobs())
-            case CallStarted():
-                yield from self._end("completed")
-                yield from self._begin(_Call(self._new_id("fc"), len(self._done), event))
-            case Arguments(_, text):
-                assert isinstance(self._open, _Call)
-                self._take_logprobs()  # items of calls have no place for them
-                yield self._open.more(text)
-            case CallEnded():
-                yield from self._end("completed")
-            case _:
-                assert_never(event)
-
-    def _begin(self, item: _Message | _Call) -> list[Json]:
-        self._open = item
-        return item.opening()
-
-    def _end(self, status: ItemStatus) -> list[Json]:
-        if self._open is None:
-            return []
-        ended, self._open = self._open, None
-        self._done.append(ended.item(status))
-        return ended.closing(status)
-
-    def _new_message(self) -> _Message:
-        return _Message(self._new_id("msg"), len(self._done))
-
-    def _new_id(self, prefix: str) -> str:
-        return f"{prefix}_{self._request_id}-{len(self._done)}"
-
-    def _take_logprobs(self) -> list[Json]:
-        taken, self._logprobs = self._logprobs, []
-        return taken
-
-
-class _Message:
-    """Text, as the one part of a message."""
-
-    def __init__(self, item_id: str, output_index: int) -> None:
-        self._id = item_id
-        self._place: Json = {"item_id": item_id, "output_index": output_index, "content_index": 0}
+    def __init__(self, request_id: str, output_index: int) -> None:
+        self._id = f"{self.prefix}_{request_id}-{output_index}"
         self._output_index = output_index
         self._pieces: list[str] = []
-        self._logprobs: list[Json] = []
+
+    def item(self, status: ItemStatus) -> Json:
+        raise NotImplementedError
+
+    def _added(self) -> Json:
+        item = self.item("in_progress")
+        return {"type": "response.output_item.added", "output_index": self._output_index, "item": item}
+
+    def _done(self, status: ItemStatus) -> Json:
+        return {"type": "response.output_item.done", "output_index": self._output_index, "item": self.item(status)}
+
+    def _place(self) -> Json:
+        return {"item_id": self._id, "output_index": self._output_index}
+
+    @property
+    def _text(self) -> str:
+        return "".join(self._pieces)
+
+
+class _TextItem(_Item):
+    """Text, as the one part of an item."""
+
+    kind: ClassVar[Json]  # what the item says of itself
+    part_type: ClassVar[str]
 
     def item(self, status: ItemStatus) -> Json:
         content = [self._part()] if self._pieces or status != "in_progress" else []
-        return {"id": self._id, "type": "message", "status": status, "role": "assistant", "content": content}
+        return {"id": self._id, "status": status, **self.kind, "content": content}
 
     def opening(self) -> list[Json]:
-        return [
-            _added(self._output_index, self.item("in_progress")),
-            {"type": "response.content_part.added", **self._place, "part": self._part()},
-        ]
-
-    def more(self, text: str, logprobs: list[Json]) -> Json:
-        self._pieces.append(text)
-        self._logprobs += logprobs
-        return {"type": "response.output_text.delta", **self._place, "delta": text, "logprobs": logprobs}
+        return [self._added(), {"type": "response.content_part.added", **self._place(), "part": self._part()}]
 
     def closing(self, status: ItemStatus) -> list[Json]:
-        part = self._part()
-        text: Json = {"text": part["text"], "logprobs": part["logprobs"]}
         return [
-            {"type": "response.output_text.done", **self._place, **text},
-            {"type": "response.content_part.done", **self._place, "part": part},
-            _done(self._output_index, self.item(status)),
+            {"type": f"response.{self.part_type}.done", **self._place(), **self._said()},
+            {"type": "response.content_part.done", **self._place(), "part": self._part()},
+            self._done(status),
         ]
 
+    def _delta(self, text: str) -> Json:
+        self._pieces.append(text)
+        return {"type": f"response.{self.part_type}.delta", **self._place(), "delta": text}
+
+    def _place(self) -> Json:
+        return super()._place() | {"content_index": 0}
+
     def _part(self) -> Json:
-        text = "".join(self._pieces)
-        return {"type": "output_text", "text": text, "annotations": [], "logprobs": list(self._logprobs)}
+        return {"type": self.part_type, **self._said()}
+
+    def _said(self) -> Json:
+        return {"text": self._text}
 
 
-class _Call:
-    def __init__(self, item_id: str, output_index: int, call: CallStarted) -> None:
-        self._id = item_id
-        self._place: Json = {"item_id": item_id, "output_index": output_index}
-        self._output_index = output_index
+class MessageItem(_TextItem):
+    prefix = "msg"
+    kind: ClassVar[Json] = {"type": "message", "role": "assistant"}
+    part_type = "output_text"
+
+    def __init__(self, request_id: str, output_index: int) -> None:
+        super().__init__(request_id, output_index)
+        self._logprobs: list[Json] = []
+
+    def more(self, text: str, logprobs: list[Json]) -> Json:
+        self._logprobs += logprobs
+        return self._delta(text) | {"logprobs": logprobs}
+
+    def _part(self) -> Json:
+        return super()._part() | {"annotations": []}
+
+    def _said(self) -> Json:
+        return super()._said() | {"logprobs": list(self._logprobs)}
+
+
+class ReasoningItem(_TextItem):
+    prefix = "rs"
+    kind: ClassVar[Json] = {"type": "reasoning", "summary": []}
+    part_type = "reasoning_text"
+
+    def more(self, text: str) -> Json:
+        return self._delta(text)
+
+
+class CallItem(_Item):
+    prefix = "fc"
+
+    def __init__(self, request_id: str, output_index: int, call: CallStarted) -> None:
+        super().__init__(request_id, output_index)
         self._call = call
-        self._pieces: list[str] = []
 
     def item(self, status: ItemStatus) -> Json:
-        return {
-            "id": self._id,
-            "type": "function_call",
-            "status": status,
-            "call_id": self._call.call_id,
-            "name": self._call.name,
-            "arguments": "".join(self._pieces),
-        }
+        said = {"call_id": self._call.call_id, "name": self._call.name, "arguments": self._text}
+        return {"id": self._id, "status": status, "type": "function_call", **said}
 
     def opening(self) -> list[Json]:
-        return [_added(self._output_index, self.item("in_progress"))]
+        return [self._added()]
 
     def more(self, text: str) -> Json:
         self._pieces.append(text)
-        return {"type": "response.function_call_arguments.delta", **self._place, "delta": text}
+        return {"type": "response.function_call_arguments.delta", **self._place(), "delta": text}
 
     def closing(self, status: ItemStatus) -> list[Json]:
-        item = self.item(status)
-        said: Json = {"name": item["name"], "arguments": item["arguments"]}
-        return [
-            {"type": "response.function_call_arguments.done", **self._place, **said},
-            _done(self._output_index, item),
-        ]
-
-
-def _added(output_index: int, item: Json) -> Json:
-    return {"type": "response.output_item.added", "output_index": output_index, "item": item}
-
-
-def _done(output_index: int, item: Json) -> Json:
-    return {"type": "response.output_item.done", "output_index": output_index, "item": item}
+        said: Json = {"name": self._call.name, "arguments": self._text}
+        return [{"type": "response.function_call_arguments.done", **self._place(), **said}, self._done(status)]

@@ -7,8 +7,9 @@ from typing import Literal, TypeAlias
 
 from services.gateway.generation import Delta, Ending, Usage
 from services.gateway.replies.reply import Json, Output, ReplyHead
-from services.gateway.replies.response_items import OutputItems
+from services.gateway.replies.response_output import ResponseOutput
 from shared import wire
+from shared.reasoning_format import ReasoningFormat
 from shared.tool_format import ToolFormat
 
 Status: TypeAlias = Literal["queued", "in_progress", "completed", "incomplete", "failed", "cancelled"]
@@ -29,6 +30,7 @@ class ResponseReply:
     """Args:
     echo: the fields of its request that a response repeats.
     tools: how calls are written, if the text is to be searched for calls.
+    reasoning: how thoughts are set apart, if they are to be told apart.
     on_end: is told of a response that came to its end, before its client is.
     """
 
@@ -40,12 +42,13 @@ class ResponseReply:
         *,
         echo: Json,
         tools: ToolFormat | None = None,
+        reasoning: ReasoningFormat | None = None,
         on_end: Callable[[Json], None] = lambda response: None,
     ) -> None:
         self._head = head
         self._echo = echo
         self._on_end = on_end
-        self._output = OutputItems(head.request_id, tools)
+        self._output = ResponseOutput(head.request_id, tools, reasoning)
         self._status: Status = "queued"
         self._usage: Usage | None = None
         self._error: Json | None = None

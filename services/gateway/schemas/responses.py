@@ -19,6 +19,7 @@ from services.gateway.schemas.constraint import OTHER_NAMES, Asked, asked_by_fie
 from services.gateway.schemas.decode import FieldRules, convert, decode_object
 from services.gateway.schemas.functions import Tools
 from services.gateway.schemas.openai import ANY_MODEL, IGNORED, check_model
+from services.gateway.schemas.reasoning import read_reasoning
 from services.gateway.schemas.response_items import ItemId, conversation, read_input
 from services.gateway.schemas.response_tools import ResponseToolFields, asked_by_text_format, read_response_tools
 from services.gateway.schemas.sampling import (
@@ -122,7 +123,8 @@ def read_response(body: bytes, terms: Terms, history: History) -> ResponseCall:
     items = read_input(fields.input, terms.limits, history.item)
     earlier = history.conversation(fields.previous_response_id) if fields.previous_response_id is not None else ()
     part = _part(fields, terms, tools, asked, earlier, items)
-    reply = partial(ResponseReply, echo=_echo(fields, text), tools=tools.format)
+    reasoning = read_reasoning(terms.reasoning, part.request, tools)
+    reply = partial(ResponseReply, echo=_echo(fields, text), tools=tools.format, reasoning=reasoning)
     call = Call((part,), fields.stream, reply)
     return ResponseCall(call, reply, [*earlier, *items], fields.store, fields.background)
 

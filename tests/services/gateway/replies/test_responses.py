@@ -13,18 +13,20 @@ from services.gateway.generation import Delta, Ending, Usage
 from services.gateway.replies.reply import ReplyHead
 from services.gateway.replies.responses import ResponseReply
 from shared import wire
+from shared.reasoning_format import ReasoningFormat
 from shared.tool_format import HERMES, LLAMA3
 from tests.support import replies
 
 HEAD = ReplyHead("abc", "tiny", 1700000000, lambda: 1.5)
 ECHO = {"background": False, "parallel_tool_calls": True, "tool_choice": "auto", "tools": []}
 STYLES = [HERMES, LLAMA3]
+THINKING = [None, ReasoningFormat(), ReasoningFormat(is_opened=True)]
 PARIS, ROME = '{"city": "Paris"}', '{"city": "Ro\\"}</tool_call>"}'
 EVENT = pydantic.TypeAdapter(ResponseStreamEvent)
 
 
-def reply(style=None, **more):
-    return ResponseReply(HEAD, echo=ECHO, tools=style, **more)
+def reply(style=None, reasoning=None, **more):
+    return ResponseReply(HEAD, echo=ECHO, tools=style, reasoning=reasoning, **more)
 
 
 def ending(finish_reason="stop"):
@@ -39,14 +41,14 @@ def deltas_of(pieces):
     ]
 
 
-def whole(text, style=None, finish_reason="stop"):
-    body = replies.whole(reply(style), deltas_of([text]), ending(finish_reason))
+def whole(text, style=None, finish_reason="stop", reasoning=None):
+    body = replies.whole(reply(style, reasoning), deltas_of([text]), ending(finish_reason))
     Response.model_validate(json.loads(json.dumps(body, allow_nan=False)), strict=True)
     return body
 
 
-def streamed(pieces, style=None, finish_reason="stop"):
-    events = replies.events(reply(style), deltas_of(pieces), ending(finish_reason))
+def streamed(pieces, style=None, finish_reason="stop", reasoning=None):
+    events = replies.events(reply(style, reasoning), deltas_of(pieces), ending(finish_reason))
     for event in events:
         EVENT.validate_python(json.loads(json.dumps(event, allow_nan=False)), strict=True)
     return events
@@ -67,9 +69,11 @@ def rebuilt(events):
                 part = items[event["output_index"]]["content"][event["content_index"]]
                 part["text"] += event["delta"]
                 part["logprobs"] = part["logprobs"] + event["logprobs"]
+            case "reasoning_text.delta":
+                items[event["output_index"]]["content"][0]["text"] += event["delta"]
             case "function_call_arguments.delta":
                 items[event["output_index"]]["arguments"] += event["delta"]
-            case "output_text.done" | "content_part.done":
+            case "output_text.done" | "reasoning_text.done" | "content_part.done":
                 part = items[event["output_index"]]["content"][event["content_index"]]
                 assert event.get("part", part) == part
                 assert event.get("text", part["text"]) == part["text"]
@@ -94,15 +98,20 @@ def pieces_of(text, cuts):
 
 
 @pytest.mark.parametrize("finish_reason", ["stop", "length"])
-@given(st.sampled_from(STYLES), st.data())
-def test_events_add_up_to_the_whole(finish_reason, style, data):
+@given(st.sampled_from(STYLES), st.sampled_from(THINKING), st.data())
+def test_events_add_up_to_the_whole(finish_reason, style, reasoning, data):
     calls = style.call("f", PARIS) + style.separator + style.call("g", ROME)
-    text = data.draw(st.sampled_from(["", "Well.\n", "a <b> "])) + calls + data.draw(st.sampled_from(["", " Done."]))
+    thoughts = (
+        "" if reasoning is None else data.draw(st.sampled_from(["", "<think>\nHm.\n</think>\n\n", "Hm.</think>"]))
+    )
+    said = data.draw(st.sampled_from(["", "Well.\n", "a <b> "]))
+    text = thoughts + said + calls + data.draw(st.sampled_from(["", " Done."]))
     text = text[: data.draw(st.integers(1, len(text)))]
-    events = streamed(pieces_of(text, data.draw(st.lists(st.integers(0, len(text)), max_size=6))), style, finish_reason)
+    pieces = pieces_of(text, data.draw(st.lists(st.integers(0, len(text)), max_size=6)))
+    events = streamed(pieces, style, finish_reason, reasoning)
     (final,) = [event["response"] for event in events if event["type"] in ("response.completed", "response.incomplete")]
     assert rebuilt(events) == final["output"]
-    assert without_ids(final["output"]) == without_ids(whole(text, style, finish_reason)["output"])
+    assert without_ids(final["output"]) == without_ids(whole(text, style, finish_reason, reasoning)["output"])
     assert [event["sequence_number"] for event in events] == list(range(len(events)))
     ids = [item["id"] for item in final["output"]]
     assert len(set(ids)) == len(ids)
@@ -111,6 +120,15 @@ def test_events_add_up_to_the_whole(finish_reason, style, data):
 def test_text_around_a_call_is_messages():
     text = "I look." + HERMES.call("f", PARIS) + "Then I go."
     assert [item["type"] for item in whole(text, HERMES)["output"]] == ["message", "function_call", "message"]
+
+
+def test_thoughts_are_an_item_of_their_own():
+    text = "<think>Shall I?</think>I look." + HERMES.call("f", PARIS)
+    thought, message, call = whole(text, HERMES, reasoning=ReasoningFormat())["output"]
+    assert thought["content"] == [{"type": "reasoning_text", "text": "Shall I?"}]
+    assert (thought["type"], thought["status"], thought["summary"]) == ("reasoning", "completed", [])
+    assert (message["content"][0]["text"], call["name"]) == ("I look.", "f")
+    assert whole(text, HERMES)["output"][0]["type"] == "message"
 
 
 def test_an_output_without_words_is_an_empty_message():

@@ -1,16 +1,19 @@
 """The body of /v1/responses: its items as messages, its flat tools and formats, and what is refused."""
 
 import json
+from dataclasses import replace
 
 import msgspec
 import pytest
 
 from services.gateway.errors import ApiError, InvalidRequest
+from services.gateway.generation import Delta, Usage
 from services.gateway.replies.reply import ReplyHead
 from services.gateway.schemas.chat import read_chat
 from services.gateway.schemas.response_items import read_input
 from services.gateway.schemas.responses import read_response
 from shared import wire
+from shared.reasoning_format import ReasoningFormat
 from tests.support.gateway_terms import LIMITS, TERMS
 
 CITY = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
@@ -192,6 +195,13 @@ def test_logprobs_are_asked_for_by_include():
 def test_what_is_harmless_is_taken():
     fields = {"service_tier": "auto", "prompt_cache_key": "k", "safety_identifier": "s", "max_tool_calls": 3}
     request(**fields, truncation="disabled", reasoning={"effort": None, "summary": None}, conversation=None)
+
+
+def test_a_thinking_models_thoughts_are_told_apart():
+    terms = replace(TERMS, reasoning=ReasoningFormat(is_opened=True))
+    reply = read_response(b'{"input": "x"}', terms, NO_HISTORY).call.reply(HEAD)
+    reply.events(0, Delta("Hm.</think>Yes.", (1,), Usage()))
+    assert [item["type"] for item in reply.response()["output"]] == ["reasoning", "message"]
 
 
 def test_what_a_response_repeats():

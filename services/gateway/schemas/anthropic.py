@@ -22,7 +22,7 @@ from services.gateway.schemas.constraint import (
     Asked,
     ConstraintFields,
     asked_by_fields,
-    bounded_json,
+    check_sendable,
     only,
 )
 from services.gateway.schemas.decode import FieldRules, convert, decode_object, field_names
@@ -171,7 +171,7 @@ def _template_options(
     options: dict[str, Any] = {}
     variables = thinking.variables | (fields.chat_template_kwargs or {})
     if variables:
-        bounded_json(variables, "chat_template_kwargs", caps)
+        check_sendable(variables, "chat_template_kwargs", caps)
         options["chat_template_kwargs"] = variables
     if messages[-1].role == "assistant":
         options["continue_final_message"] = True

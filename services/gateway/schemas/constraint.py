@@ -102,6 +102,15 @@ def bounded_json(value: Any, param: str, caps: ConstraintsConfig) -> str:
     return text
 
 
+def check_sendable(value: Any, param: str, caps: ConstraintsConfig) -> None:
+    """Of what is sent on as it is, not as text: no number of more than 64 bits could be."""
+    bounded_json(value, param, caps)
+    try:
+        msgspec.msgpack.encode(value)
+    except OverflowError:
+        raise InvalidRequest("a number of more than 64 bits", param) from None
+
+
 def first_repeated(texts: Sequence[str]) -> int | None:
     """The place of the first one that has stood there before."""
     seen: set[str] = set()

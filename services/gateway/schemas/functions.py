@@ -18,7 +18,14 @@ from msgspec import structs
 
 from services.gateway.errors import InvalidRequest, within
 from services.gateway.schemas.call import Names
-from services.gateway.schemas.constraint import NOT_ASKED, Asked, Whitespace, bounded_json, first_repeated
+from services.gateway.schemas.constraint import (
+    NOT_ASKED,
+    Asked,
+    Whitespace,
+    bounded_json,
+    check_sendable,
+    first_repeated,
+)
 from shared import wire
 from shared.config import ConstraintsConfig
 from shared.tool_format import ToolFormat
@@ -59,7 +66,7 @@ def read_functions(
     """
     if len(raw) > caps.max_tools:
         raise InvalidRequest(f"at most {caps.max_tools} tools, got {len(raw)}", "tools")
-    bounded_json(raw, "tools", caps)
+    check_sendable(raw, "tools", caps)
     functions = []
     for index, tool in enumerate(raw):
         with within(f"tools.{index}"):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
-from services.gateway.schemas.constraint import bounded_json
+from services.gateway.schemas.constraint import check_sendable
 from shared.config import ConstraintsConfig
 
 
@@ -27,5 +27,5 @@ def template_options(fields: TemplateFields, caps: ConstraintsConfig) -> dict[st
         "continue_final_message": fields.continue_final_message or None,
     }
     if fields.chat_template_kwargs:
-        bounded_json(fields.chat_template_kwargs, "chat_template_kwargs", caps)
+        check_sendable(fields.chat_template_kwargs, "chat_template_kwargs", caps)
     return {name: value for name, value in given.items() if value is not None}

@@ -184,6 +184,8 @@ def test_arguments_obey_the_schema():
         ({"tools": [{**TIME, "defer_loading": True}]}, "tools.0.defer_loading"),
         ({"tools": [{"name": "f", "parameters": {}}]}, "tools.0.parameters"),
         ({"tools": ["f"]}, "tools.0"),
+        ({"tools": [{**TIME, "input_schema": {"maximum": 10**30}}]}, "tools"),
+        ({"chat_template_kwargs": {"a": 10**30}}, "chat_template_kwargs"),
         ({"tools": [WEATHER], "tool_choice": {"type": "tool"}}, "tool_choice.name"),
         ({"tools": [WEATHER], "tool_choice": {"type": "tool", "name": "f"}}, "tool_choice.name"),
         ({"tools": [WEATHER], "tool_choice": {"type": "any", "name": "get_weather"}}, "tool_choice.name"),

@@ -15,7 +15,7 @@ from services.gateway.generation import GenerateRequest
 from services.gateway.replies.reply import Json
 from services.gateway.replies.responses import ResponseReply
 from services.gateway.schemas.call import Call, Part, Terms
-from services.gateway.schemas.constraint import OTHER_NAMES, Asked, asked_by_fields, bounded_json, only
+from services.gateway.schemas.constraint import OTHER_NAMES, Asked, asked_by_fields, check_sendable, only
 from services.gateway.schemas.decode import FieldRules, convert, decode_object
 from services.gateway.schemas.functions import Tools
 from services.gateway.schemas.openai import ANY_MODEL, IGNORED, check_model
@@ -190,7 +190,7 @@ def _top_logprobs(fields: ResponseFields, terms: Terms) -> int:
 def _template_options(fields: ResponseFields, terms: Terms) -> dict[str, Any]:
     if not fields.chat_template_kwargs:
         return {}
-    bounded_json(fields.chat_template_kwargs, "chat_template_kwargs", terms.limits.constraints)
+    check_sendable(fields.chat_template_kwargs, "chat_template_kwargs", terms.limits.constraints)
     return {"chat_template_kwargs": fields.chat_template_kwargs}
 
 

@@ -1,10 +1,12 @@
-"""The `sapwood` command: finds the server's code, in the wheel or in a checkout, and hands over to it.
+"""The `sapwood` command. What needs no server is in `sapwood.commands`; for the rest it finds the server's code, in the
+wheel or in a checkout, and hands over to it.
 
 Imports nothing of the server, so that the SDK alone can say what is missing.
 """
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import os
 import sys
@@ -15,7 +17,22 @@ from typing import NoReturn
 from sapwood._version import __version__
 
 SERVER_MODULES = ("aiohttp", "structlog", "tokenizers", "torch", "uvloop", "yaml", "zmq")
+EXIT_USAGE = 2
 EXIT_UNAVAILABLE = 69
+
+CLIENT_COMMANDS = {
+    "chat": "talk to the model of a server that runs",
+    "generate": "one prompt, one answer or several",
+    "bench": "load on a server, and its figures",
+    "top": "the counters of a server, live",
+    "trace": "the graph of a program written with the SDK",
+}
+SERVER_COMMANDS = {
+    "serve": "start every stage on this machine",
+    "run": "start one stage, restarted when it dies (for containers)",
+    "prepare": "convert the model once, so that later starts are quick",
+    "health": "exit 0 if the processes of the run directory make progress",
+}
 
 
 def server_root() -> Path:
@@ -34,6 +51,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if arguments in (["--version"], ["version"]):
         print(f"sapwood {__version__}")
         return 0
+    if not arguments or arguments[0] in ("-h", "--help", "help"):
+        print(overview())
+        return 0
+    if arguments[0] in CLIENT_COMMANDS:
+        command = importlib.import_module(f"sapwood.commands.{arguments[0]}")
+        return int(command.main(arguments[1:]))
+    if arguments[0] not in SERVER_COMMANDS:
+        print(f"sapwood: there is no command {arguments[0]}\n\n{overview()}", file=sys.stderr)
+        return EXIT_USAGE
     if missing := missing_server_modules():
         print(
             f"sapwood: the server needs {', '.join(missing)}; install it with: pip install 'sapwood[server]'",
@@ -41,6 +67,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         )
         return EXIT_UNAVAILABLE
     return _hand_over(arguments)
+
+
+def overview() -> str:
+    commands = [f"  {name:<10}{text}" for name, text in (SERVER_COMMANDS | CLIENT_COMMANDS).items()]
+    return "\n".join(["usage: sapwood COMMAND …", "", *commands, "", "sapwood COMMAND --help says what each can do."])
 
 
 def _hand_over(arguments: list[str]) -> NoReturn:

@@ -8,10 +8,14 @@ import sys
 import httpx
 
 from sapwood._version import __version__
+from sapwood.errors import ConnectionFailed, SapwoodError
 
 DEFAULT_URL = "http://127.0.0.1:30000"
 EXIT_UNAVAILABLE = 69
 EXIT_INTERRUPTED = 130
+EXIT_FAILED = 1
+
+MAX_RETRIES = 1  # somebody waits at the terminal
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -38,6 +42,15 @@ def unreachable(url: str, error: httpx.HTTPError) -> int:
     else:
         complain(f"no answer from {url} ({str(error) or type(error).__name__}); is a server there? sapwood serve")
     return EXIT_UNAVAILABLE
+
+
+def failed(error: SapwoodError) -> int:
+    """Says so. The exit code."""
+    if isinstance(error, ConnectionFailed):
+        complain(f"{error}; is a server there? sapwood serve")
+        return EXIT_UNAVAILABLE
+    complain(str(error))
+    return EXIT_FAILED
 
 
 def _root(url: str) -> str:

@@ -35,16 +35,16 @@ class GenerationWork(msgspec.Struct, frozen=True, kw_only=True):
             prompt_logprobs_from=self.prompt_logprobs_from,
         )
         if situation.show is None or sampling.n > 1:
-            return self._outcome(await situation.backend.generate(request))
+            return self._outcome(await situation.backend.generate(request), sampling.n)
         last: Generation | None = None
         async for last in situation.backend.stream(request):
             situation.show(last.text)
-        return self._outcome([last] if last else [])
+        return self._outcome([last] if last else [], 1)
 
-    def _outcome(self, generations: list[Generation]) -> Outcome:
+    def _outcome(self, generations: list[Generation], samples: int) -> Outcome:
         """Of several samples the value is a list; the text goes on with the first."""
         values = [self.form.read(generation.text) for generation in generations]
-        value = values if self.sampling.n > 1 else values[0]
+        value = values if samples > 1 else values[0]
         return Outcome(text=generations[0].text, value=value, generations=tuple(generations))
 
     def details(self) -> Mapping[str, str]:

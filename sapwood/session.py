@@ -71,12 +71,15 @@ class Session:
         if error is None:
             error = self._settle()
         elif not isinstance(error, Exception):  # an interrupt: nobody will read what is under way
-            for deferred in self._deferred():
-                deferred.cancel()
+            self.cancel()
         self.program_error = error
         with self.bell:
             self.is_over = True
             self.bell.notify_all()
+
+    def cancel(self) -> None:
+        for deferred in self._deferred():
+            deferred.cancel()
 
     def _settle(self) -> BaseException | None:
         try:

@@ -97,7 +97,12 @@ class State:
 
     def wait(self) -> Self:
         """Returns when all is there. Raises what went wrong first."""
-        if (error := self.error()) is not None:
+        try:
+            error = self.error()
+        except KeyboardInterrupt:
+            self._writer.session.cancel()
+            raise
+        if error is not None:
             raise error
         return self
 

@@ -37,6 +37,33 @@ def test_options_hold_where_a_generation_has_none(backend):
     assert request.sampling.stop == ("\n",)
 
 
+def test_samples_may_be_asked_of_the_whole_program(backend):
+    assert question.run("a", n=2, backend=backend)["answer"] == ["1", "1"]
+
+
+def test_an_interrupt_ends_what_is_under_way():
+    class Silent(FakeBackend):
+        async def generate(self, request):
+            started.set()
+            try:
+                await asyncio.Event().wait()
+            except asyncio.CancelledError:
+                ended.set()
+                raise
+
+    started, ended = threading.Event(), threading.Event()
+
+    @function
+    def program(s):
+        s += "a" + gen("x")
+        assert started.wait(30)
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        program.run(backend=Silent())
+    assert ended.wait(30)
+
+
 def test_the_programs_own_argument_wins_over_an_option(backend):
     @function
     def program(s, n):

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
 from types import TracebackType
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from sapwood.current import required_state, running
 from sapwood.expressions import Expression, Joinable, atoms_of
@@ -23,7 +24,7 @@ class Role(Joinable):
         self.name = name
         self.atoms = None if content is None else tuple(atoms_of(content))
         self.state: State | None = None  # that the block writes to; None: the one of the program that is running
-        self._stack = ExitStack()
+        self._blocks: list[AbstractContextManager[State]] = []  # that are open: a role may be used again
 
     def with_atoms(self, atoms: tuple[str | Joinable, ...]) -> Role:
         return Role(self.name, Expression(atoms))
@@ -32,17 +33,25 @@ class Role(Joinable):
         return f"{self.name}({'' if self.atoms is None else ' + '.join(map(repr, self.atoms))})"
 
     def __enter__(self) -> State:
-        state = self.state or required_state(f"with {self.name}()")
-        state._writer.enter(self.name)
-        self._stack.enter_context(running(state))
-        self._stack.push(state._writer.leaving(self.name))
-        return state
+        block = _block(self.name, self.state or required_state(f"with {self.name}()"))
+        self._blocks.append(block)
+        return block.__enter__()
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> Literal[False]:
-        self._stack.__exit__(kind, error, trace)
-        return False
+    ) -> None:
+        self._blocks.pop().__exit__(kind, error, trace)
+
+
+@contextmanager
+def _block(name: str, state: State) -> Iterator[State]:
+    state._writer.enter(name)
+    try:
+        with running(state):
+            yield state
+            state._writer.settle()
+    finally:
+        state._writer.leave(name)
 
 
 class RoleMark(Joinable):

@@ -8,9 +8,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager
-from types import TracebackType
-from typing import Literal
 
 from sapwood.deferred import Deferred, Situation
 from sapwood.errors import ProgramError
@@ -106,14 +103,10 @@ class Writer:
         self._roles.append(role)
 
     def leave(self, role: str) -> None:
-        self.settle()
         if not self._roles or self._roles[-1] != role:
             raise ProgramError(f"no block of {role} ends here: {', '.join(self._roles) or 'none'} is open")
         self._close()
         self._roles.pop()
-
-    def leaving(self, role: str) -> AbstractContextManager[None]:
-        return _Leaving(self, role)
 
     def _put(self, atom: str | Joinable) -> None:
         match atom:
@@ -200,21 +193,6 @@ class Writer:
         with self.session.bell:
             self.parts.append(part)
             self.session.bell.notify_all()
-
-
-class _Leaving(AbstractContextManager[None]):
-    """Leaves the block, unless it is left by an error."""
-
-    def __init__(self, writer: Writer, role: str) -> None:
-        self._writer = writer
-        self._role = role
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> Literal[False]:
-        if error is None:
-            self._writer.leave(self._role)
-        return False
 
 
 def values_in(atoms: Iterable[str | Joinable]) -> Iterator[Value]:

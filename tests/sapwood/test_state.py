@@ -1,3 +1,5 @@
+from contextlib import suppress
+
 import pytest
 
 from sapwood import ProgramError, assistant, function, gen, run, select, system, user
@@ -117,6 +119,17 @@ def test_a_bare_generation_at_the_end_of_a_block_is_in_it(backend):
             u += "Bye"
 
     assert [message["content"] for message in run(program, backend=backend).messages()] == ["Hi", "1", "Bye"]
+
+
+def test_a_block_that_is_left_by_an_error_has_ended(backend):
+    def program():
+        with suppress(ZeroDivisionError), assistant() as a:
+            a += "I"
+            raise ZeroDivisionError
+        with user() as u:
+            u += "What?"
+
+    assert [message["content"] for message in run(program, backend=backend).messages()] == ["I", "What?"]
 
 
 def text_after_roles(s):

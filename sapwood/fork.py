@@ -57,7 +57,7 @@ class Forks:
             for state in self._states:
                 parent.extend(state._writer.own_parts())
         for state in self._states:
-            state._writer.wait()
+            state._writer.error()
 
 
 def _copied(atom: str | Joinable, state: State) -> str | Joinable:

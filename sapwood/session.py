@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from sapwood.backends.protocol import Backend, Sampling
@@ -39,6 +39,7 @@ class Session:
         self.bell = threading.Condition()  # rung at each change
         self.writers: list[Writer] = []
         self.reads: list[Deferred] = []  # values that the program has looked at since it last attached one
+        self.told: list[BaseException | None] = []  # errors that the program has met where it read
         self._thread = threading.get_ident()
         self.is_over = False
         self.program_error: BaseException | None = None
@@ -55,16 +56,12 @@ class Session:
         return not self.streams or self._thread == threading.get_ident()
 
     def error(self) -> BaseException | None:
-        """Waits for all values. What went wrong first."""
-        if not self.is_over and self.is_own_thread():
-            return self._settle() or self._first_error()
+        """Waits for the end. What went wrong first and was not told to the program, which may have an answer to it."""
         with self.bell:
             self.bell.wait_for(lambda: self.is_over)
-        return self.program_error or self._first_error()
-
-    def _first_error(self) -> BaseException | None:
-        found = [error for deferred in self._deferred() if (error := deferred.error()) is not None]
-        return next(iter(found), None)
+        errors = [writer.error() for writer in self.writers]
+        told = set(map(id, self.told))
+        return self.program_error or next((error for error in errors if error and id(error) not in told), None)
 
     def end(self, error: BaseException | None) -> None:
         """The program's function has returned, or raised this."""
@@ -78,8 +75,9 @@ class Session:
             self.bell.notify_all()
 
     def cancel(self) -> None:
-        for deferred in self._deferred():
-            deferred.cancel()
+        for writer in self.writers:
+            for deferred in writer.own_values():
+                deferred.cancel()
 
     def _settle(self) -> BaseException | None:
         try:
@@ -88,7 +86,3 @@ class Session:
         except Exception as error:
             return error
         return None
-
-    def _deferred(self) -> Iterator[Deferred]:
-        for writer in self.writers:
-            yield from writer.own_values()

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Iterator
 from typing import Any, Self
 
 from sapwood.backends.protocol import Generation
-from sapwood.deferred import Deferred, Work
+from sapwood.deferred import Deferred, Outcome, Work
 from sapwood.errors import ProgramError
 from sapwood.fork import Forks
 from sapwood.roles import Role
@@ -38,11 +38,9 @@ class State:
     def __getitem__(self, name: str) -> Any:
         """Of a name that forks gave, a list of theirs."""
         found = self._named(name)
-        for deferred in found if isinstance(found, list) else [found]:
-            self._saw(deferred)
         if isinstance(found, list):
-            return [deferred.outcome().value for deferred in found]
-        return found.outcome().value
+            return [self._read(deferred).value for deferred in found]
+        return self._read(found).value
 
     def __contains__(self, name: object) -> bool:
         self._catch_up()
@@ -92,8 +90,17 @@ class State:
         return self._bound(assistant_role(content))
 
     def error(self) -> BaseException | None:
-        """What went wrong first, if anything did. Waits for the end."""
-        return self._writer.session.error()
+        """What went wrong first, if anything did. Waits for all that has been begun.
+
+        Within the program, what went wrong in this state alone; it is not raised again at the end.
+        """
+        session = self._writer.session
+        if session.is_over or not session.is_own_thread():
+            return session.error()
+        self._writer.settle()
+        error = self._writer.error()
+        session.told.append(error)
+        return error
 
     def wait(self) -> Self:
         """Returns when all is there. Raises what went wrong first."""
@@ -146,9 +153,15 @@ class State:
             with session.bell:
                 session.bell.wait_for(lambda: session.is_over or (name is not None and name in self._writer.names))
 
-    def _saw(self, deferred: Deferred) -> None:
-        if not self._writer.session.is_over:
-            self._writer.session.reads.append(deferred)
+    def _read(self, deferred: Deferred) -> Outcome:
+        session = self._writer.session
+        if not session.is_over:
+            session.reads.append(deferred)
+        try:
+            return deferred.outcome()
+        except Exception as error:
+            session.told.append(error)
+            raise
 
     def _settle(self, value: Value) -> None:
         self._writer.settle(value)

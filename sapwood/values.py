@@ -27,8 +27,7 @@ class Value(Joinable):
 
     def _outcome(self) -> Outcome:
         self._home._settle(self)
-        self._home._saw(self._deferred)
-        return self._deferred.outcome()
+        return self._home._read(self._deferred)
 
     def _value(self) -> Any:
         return self._outcome().value

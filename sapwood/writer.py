@@ -56,9 +56,10 @@ class Writer:
         found = [each for branch in branches if isinstance(each := branch.names.get(name), Deferred)]
         self.names[name] = found
 
-    def wait(self) -> None:
-        for deferred in self.own_values():
-            deferred.error()
+    def error(self) -> BaseException | None:
+        """Waits for all values. What went wrong first."""
+        errors = [deferred.error() for deferred in self.own_values()]
+        return next(filter(None, errors), None)
 
     def follow(self) -> Iterator[Part]:
         """The parts as they come, to the program's end."""

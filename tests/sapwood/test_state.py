@@ -268,6 +268,49 @@ def test_what_goes_wrong_is_raised_where_it_is_read_and_other_branches_end():
     assert seen == ["good"]
 
 
+def fails_at(word):
+    def answer(request):
+        if request.prompt.endswith(word):
+            raise ZeroDivisionError(word)
+        return "good"
+
+    return FakeBackend(answer)
+
+
+def test_what_the_program_has_an_answer_to_is_not_raised_again():
+    def program(s):
+        bad, good = s.fork(2)
+        bad += "bad" + gen("x") + " and " + gen("y")
+        good += "fine" + gen("x")
+        with suppress(ZeroDivisionError):
+            s += bad["y"]
+        s += good["x"]
+
+    assert run(function(program), backend=fails_at("bad")).text() == "good"
+
+
+def test_a_branch_can_be_asked_what_went_wrong_in_it():
+    def program(s):
+        bad, good = s.fork(2)
+        bad += "bad" + gen("x")
+        good += "fine" + gen("x")
+        assert good.error() is None
+        assert isinstance(bad.error(), ZeroDivisionError)
+
+    assert run(function(program), backend=fails_at("bad")).error() is None
+
+
+def test_another_failure_is_raised_all_the_same():
+    def program(s):
+        bad, worse = s.fork(2)
+        bad += "bad" + gen("x")
+        worse += "worse, bad" + gen("x")
+        bad.error()
+
+    with pytest.raises(ZeroDivisionError):
+        run(function(program), backend=fails_at("bad"))
+
+
 def test_what_nobody_reads_is_raised_at_the_end():
     def program(s):
         s.fork(1)[0].__iadd__("a" + gen("x"))

@@ -74,7 +74,7 @@ class AsyncClient:
 
     async def health(self) -> dict[str, Any]:
         """Raises ServerError with what is wrong, if anything is."""
-        health: dict[str, Any] = await self._native.http.get("/health")
+        health: dict[str, Any] = await self._native.http.get_once("/health")
         return health
 
     async def aclose(self) -> None:

@@ -56,6 +56,10 @@ class Http:
     async def get(self, path: str) -> Any:
         return _decoded(await self._served(lambda client: client.build_request("GET", path)))
 
+    async def get_once(self, path: str) -> Any:
+        """Where an answer that says no is one that is wanted."""
+        return _decoded(await self._answer(self._client().build_request("GET", path)))
+
     async def post(self, path: str, body: Mapping[str, Any]) -> Any:
         return _decoded(await self._served(lambda client: _post(client, path, body)))
 
@@ -85,18 +89,21 @@ class Http:
         client = self._client()
         for attempt in range(self._max_retries + 1):
             try:
-                with _as_ours(self.base_url):
-                    response = await client.send(request(client), stream=stream)
-                    if response.is_success:
-                        return response
-                    await response.aread()
-                    raise error_of(response)
+                return await self._answer(request(client), stream=stream)
             except (ConnectionFailed, ServerError) as error:
                 pause_s = _pause_s(error, attempt)
                 if attempt == self._max_retries or pause_s is None:
                     raise
                 await self._sleep(pause_s)
         raise AssertionError("the last attempt returns or raises")
+
+    async def _answer(self, request: httpx.Request, *, stream: bool = False) -> httpx.Response:
+        with _as_ours(self.base_url):
+            response = await self._client().send(request, stream=stream)
+            if response.is_success:
+                return response
+            await response.aread()
+            raise error_of(response)
 
     def _client(self) -> httpx.AsyncClient:
         loop = asyncio.get_running_loop()

@@ -1,6 +1,8 @@
 from contextlib import suppress
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from sapwood import ProgramError, assistant, function, gen, run, select, system, user
 from sapwood.roles import assistant_begin, assistant_end
@@ -46,6 +48,53 @@ def test_a_value_that_is_used_is_attached_first_with_all_that_was_made_before_it
         s += "b" + second
 
     assert program_text(program, backend) == "a12b2"
+
+
+def apply(operation, s, place):
+    match operation:
+        case "text":
+            s += f"t{place}"
+        case "attached":
+            s += gen(f"g{place}")
+        case "joined":
+            s += "(" + gen(f"g{place}") + ")"
+        case "bare":
+            gen(f"g{place}")
+        case "read":
+            assert str(gen(f"g{place}"))
+        case "kept":
+            kept = gen(f"g{place}")
+            s += f"t{place}" + kept
+
+
+WRITTEN = {
+    "text": "t{place}",
+    "attached": "{n}",
+    "joined": "({n})",
+    "bare": "{n}",
+    "read": "{n}",
+    "kept": "t{place}{n}",
+}
+
+
+@given(st.lists(st.sampled_from(list(WRITTEN)), max_size=12))
+def test_the_text_follows_the_program(operations):
+    backend = FakeBackend()
+
+    def program(s):
+        for place, operation in enumerate(operations):
+            apply(operation, s, place)
+
+    state = run(function(program), backend=backend)
+    text, prompts = "", []
+    for place, operation in enumerate(operations):
+        before, made, after = WRITTEN[operation].format(place=place, n="\0").partition("\0")
+        text += before
+        if made:
+            prompts.append(text)
+            text += f"{len(prompts)}{after}"
+    assert state.text() == text
+    assert backend.prompts == prompts
 
 
 def test_a_fork_can_be_told_what_another_generated(backend):

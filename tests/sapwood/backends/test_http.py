@@ -74,6 +74,13 @@ async def test_after_the_last_try_it_is_an_error():
     assert len(server.requests) == 2
 
 
+async def test_once_is_once():
+    server = Server(refusal(503, "the executor is gone"))
+    with pytest.raises(Overloaded, match="the executor is gone"):
+        await server.http().get_once("/health")
+    assert not server.pauses
+
+
 async def test_what_takes_too_long_is_not_asked_again():
     server = Server(httpx.ReadTimeout("slow"))
     with pytest.raises(TimedOut):

@@ -21,7 +21,7 @@ BAD = [
     (CHAT, {"model": MODEL, "messages": MESSAGES, "temperature": "hot"}, 400, "temperature"),
     (CHAT, {"model": MODEL, "messages": MESSAGES, "temperature": -1}, 400, "temperature"),
     (CHAT, {"model": MODEL, "messages": MESSAGES, "top_p": 1.5}, 400, "top_p"),
-    (CHAT, {"model": MODEL, "messages": MESSAGES, "max_tokens": 0}, 400, "max_tokens"),
+    (CHAT, {"model": MODEL, "messages": MESSAGES, "max_tokens": -1}, 400, "max_tokens"),
     (CHAT, {"model": MODEL, "messages": MESSAGES, "n": 0}, 400, "n"),
     (CHAT, {"model": MODEL, "messages": MESSAGES, "top_logprobs": 10**6, "logprobs": True}, 400, "top_logprobs"),
     (CHAT, {"model": MODEL, "messages": MESSAGES, "logit_bias": {"99999999": -100}}, 400, "logit_bias"),

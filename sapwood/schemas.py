@@ -18,6 +18,10 @@ NUMBER = r"-?(0|[1-9][0-9]{0,17})(\.[0-9]{1,17})?"
 QUOTED = r'"[^"\\\n]{0,400}"'
 
 
+MAPS = ("properties", "$defs")  # of names to schemas
+INNER = ("items", "prefixItems", "anyOf", "oneOf", "additionalProperties")  # a schema or a list of them
+
+
 class Form(NamedTuple):
     """At most one of `regex` and `json_schema`."""
 
@@ -55,8 +59,23 @@ def form_of_schema(schema: Any) -> Form:
 
 
 def _form(schema: dict[str, Any], read: Callable[[str], Any], of: Any) -> Form:
-    text = msgspec.json.encode(schema).decode()
+    text = msgspec.json.encode(_closed(schema)).decode()
     return _checked(Form(read, json_schema=text, type=of), getattr(of, "__name__", str(of)))
+
+
+def _closed(schema: Any) -> Any:
+    """The same without members that the type does not name: it would drop them, and a model may go on inventing."""
+    if isinstance(schema, list):
+        return [_closed(each) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    closed = {} if "properties" not in schema else {"additionalProperties": False}
+    for key, value in schema.items():
+        if key in MAPS:
+            closed[key] = {name: _closed(each) for name, each in value.items()}
+        else:
+            closed[key] = _closed(value) if key in INNER else value
+    return closed
 
 
 def _checked(form: Form, name: str) -> Form:

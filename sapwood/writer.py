@@ -29,10 +29,10 @@ class Writer:
         self.names: dict[str, Deferred | list[Deferred]] = dict(origin.names) if origin else {}
         self.inherited = len(self.parts)  # so many parts are the origin's
         self.branch: tuple[int, ...] = (*origin.branch, origin._forks) if origin else ()
-        self._roles = list(origin._roles) if origin else []  # of the blocks that the program is in
-        self._is_open = origin._is_open if origin else False  # a message is
+        self._roles: list[str] = list(origin._roles) if origin else []  # of the blocks that the program is in
+        self._is_open: bool = origin._is_open if origin else False  # a message is
         self._pending: list[Value] = []
-        self._forks = 0
+        self._forks: int = 0
         session.writers.append(self)
 
     def fork(self) -> Writer:

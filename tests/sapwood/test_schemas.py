@@ -37,6 +37,19 @@ def test_a_pydantic_model():
     assert form_of_schema(Town).read('{"name": "Ulm"}') == Town(name="Ulm")
 
 
+class Open(pydantic.BaseModel, extra="allow"):
+    properties: list[Town]  # a name that is a keyword, too
+
+
+def test_what_a_type_does_not_name_is_not_asked_for():
+    schema = msgspec.json.decode(form_of_schema(Open).json_schema)
+    assert schema["additionalProperties"] is True
+    assert schema["properties"].keys() == {"properties"}
+    assert schema["$defs"]["Town"]["additionalProperties"] is False
+    place = msgspec.json.decode(form_of_schema(Place).json_schema)
+    assert [each["additionalProperties"] for each in place["$defs"].values()] == [False, False]
+
+
 def test_a_plain_type():
     assert form_of_schema(list[int]).read("[1, 2]") == [1, 2]
 

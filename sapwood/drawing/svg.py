@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from html import escape
 
 from sapwood.drawing.layout import Place, placed
@@ -11,7 +12,7 @@ from sapwood.trace import Edge, Graph, Kind, Node
 BOX_WIDTH, BOX_HEIGHT = 196, 44
 COLUMN, ROW = BOX_WIDTH + 36, BOX_HEIGHT + 30
 MARGIN, TITLE_HEIGHT = 28, 40
-LABEL_CHARACTERS, DETAIL_CHARACTERS = 28, 36
+LABEL_CHARACTERS, DETAIL_CHARACTERS = 28, 33
 
 FILLS: dict[Kind, str] = {
     "text": "#f4f5f2",
@@ -31,6 +32,8 @@ text { font-family: ui-sans-serif, system-ui, "Segoe UI", Helvetica, Arial, sans
 .reads { stroke: #c07a2b; stroke-width: 1.2; stroke-dasharray: 4 3; fill: none; }
 """
 
+NO_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
 
 def svg(graph: Graph) -> str:
     places = placed(graph)
@@ -41,7 +44,7 @@ def svg(graph: Graph) -> str:
         f"<style>{STYLE}</style>",
         f"<defs>{_arrow('next', '#7d8c82')}{_arrow('reads', '#c07a2b')}</defs>",
         f'<rect width="{width}" height="{height}" fill="#ffffff"/>',
-        f'<text class="title" x="{MARGIN}" y="{MARGIN + 14}">{escape(graph.name)}</text>',
+        f'<text class="title" x="{MARGIN}" y="{MARGIN + 14}">{_plain(graph.name)}</text>',
         *(_line(edge, places[edge.source], places[edge.target]) for edge in graph.edges),
         *(_box(node, place) for node, place in zip(graph.nodes, places, strict=True)),
         "</svg>",
@@ -65,10 +68,10 @@ def _box(node: Node, place: Place) -> str:
     detail = _cut(" · ".join(filter(None, said)), DETAIL_CHARACTERS)
     style = "plain" if node.kind == "text" else "label"
     return (
-        f'<g><title>{escape(node.label)}</title><rect class="box" x="{x}" y="{y}" width="{BOX_WIDTH}" '
+        f'<g><title>{_plain(node.label)}</title><rect class="box" x="{x}" y="{y}" width="{BOX_WIDTH}" '
         f'height="{BOX_HEIGHT}" rx="8" fill="{FILLS[node.kind]}"/>'
-        f'<text class="{style}" x="{x + 10}" y="{y + 18}">{escape(label)}</text>'
-        f'<text class="detail" x="{x + 10}" y="{y + 34}">{escape(detail)}</text></g>'
+        f'<text class="{style}" x="{x + 10}" y="{y + 18}">{_plain(label)}</text>'
+        f'<text class="detail" x="{x + 10}" y="{y + 34}">{_plain(detail)}</text></g>'
     )
 
 
@@ -92,3 +95,7 @@ def _corner(place: Place) -> tuple[int, int]:
 
 def _cut(text: str, characters: int) -> str:
     return text if len(text) <= characters else text[: characters - 1] + "…"
+
+
+def _plain(text: str) -> str:
+    return escape(NO_XML.sub("\ufffd", text))

@@ -1,6 +1,5 @@
 """Layout, outline and picture of one program with branches, and of graphs of any shape."""
 
-import re
 from xml.etree import ElementTree
 
 import pytest
@@ -63,10 +62,8 @@ def test_everything_stands_below_what_it_needs_and_nothing_on_anything_else(grap
 
 @given(graphs())
 def test_any_graph_is_drawn_whole(graph):
-    picture = svg(graph)
-    if re.search("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]", picture) is None:
-        root = ElementTree.fromstring(picture)
-        assert len(root.findall(".//{*}rect[@class='box']")) == len(graph.nodes)
+    root = ElementTree.fromstring(svg(graph))
+    assert len(root.findall(".//{*}rect[@class='box']")) == len(graph.nodes)
     assert len(outline(graph)) >= 1 + len(graph.nodes)
 
 

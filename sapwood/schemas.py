@@ -69,7 +69,7 @@ def _closed(schema: Any) -> Any:
         return [_closed(each) for each in schema]
     if not isinstance(schema, dict):
         return schema
-    closed = {} if "properties" not in schema else {"additionalProperties": False}
+    closed: dict[str, Any] = {} if "properties" not in schema else {"additionalProperties": False}
     for key, value in schema.items():
         if key in MAPS:
             closed[key] = {name: _closed(each) for name, each in value.items()}

@@ -44,7 +44,7 @@ class TooComplex(msgspec.Struct, frozen=True, array_like=True, tag=True):
 
 
 class Interrupted(msgspec.Struct, frozen=True, array_like=True, tag=True):
-    """It took too long while others used the machine, or somebody has ended it: that says little of the source."""
+    """It took too long, or somebody has ended it: perhaps because of the machine, so it says little of the source."""
 
     message: str
 

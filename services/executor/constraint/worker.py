@@ -32,6 +32,7 @@ from services.executor.constraint.job import (
     Answer,
     Broken,
     Done,
+    Interrupted,
     Job,
     Ready,
     TooComplex,
@@ -76,7 +77,7 @@ def answer(job: Job, tokenizer: LLTokenizer) -> Answer:
     except GrammarFailed as error:
         return _failed(str(error))
     except TooSlow as error:
-        return TooComplex(f"the constraint is too complex: {error}")
+        return Interrupted(f"the constraint is too complex: {error}")
     except MemoryError:
         return out_of_memory(job.caps)
     except RecursionError:

@@ -8,7 +8,7 @@ from services.executor.constraint.source import regex_sets
 from services.executor.constraint.source.refused import Refused
 from shared.config import ConstraintsConfig
 
-MAX_TEXT_BYTES = 8_000  # of a text that is given: what is left of it is looked at for each token's mask
+MAX_TEXT_BYTES = 4_000  # of a text that is given: what is left of it is looked at for each token's mask
 
 
 def grammar(choices: Any, *, caps: ConstraintsConfig) -> str:

@@ -50,11 +50,9 @@ class Document:
 
     def _path_of(self, reference: str, at: Path) -> Path:
         document, _, fragment = reference.partition("#")
-        if self._id and document == self._id.rstrip("#"):
-            reference = f"#{fragment}"
-        if not reference.startswith("#"):
+        if document not in ("", self._id.rstrip("#")):
             raise Refused(f"{reference!r} is in another document", at)
-        fragment = unquote(reference[1:])
+        fragment = unquote(fragment)
         if fragment in self._anchors:
             return self._anchors[fragment]
         if fragment and not fragment.startswith("/"):

@@ -18,7 +18,7 @@ from services.executor.constraint import worker
 from services.executor.constraint.cache import GrammarCache
 from services.executor.constraint.compiler import Compiler
 from services.executor.constraint.engine import PANICKED, Grammar, load_tokenizer
-from services.executor.constraint.job import Answer, Done, Job, TooComplex, Wrong
+from services.executor.constraint.job import Answer, Done, Interrupted, Job, TooComplex, Wrong
 from services.executor.constraint.sandbox import Sandbox, worker_command
 from services.executor.constraint.trial import TooSlow
 from services.executor.model.prepare import prepare
@@ -157,7 +157,7 @@ def test_what_was_slow_once_has_another_try(monkeypatch: pytest.MonkeyPatch) -> 
     assert isinstance(slow(1), Done)
     assert tries[0] is not tries[1], "the first has learned on the way"
     tries.clear()
-    assert slow(2) == TooComplex("the constraint is too complex: slow")
+    assert slow(2) == Interrupted("the constraint is too complex: slow")
 
 
 def test_a_panic_of_the_engine_refuses_the_constraint(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -33,7 +33,7 @@ def test_exactly_the_choices_are_taken(listed: list[str], other: str) -> None:
         (["a", ""], "empty", (1,)),
         (["a", "b", "a"], "twice", (2,)),
         (["\ud83d"], "surrogate", (0,)),
-        (["a", "é" * 4001], "8002 bytes; at most 8000", (1,)),
+        (["a", "é" * 2001], "4002 bytes; at most 4000", (1,)),
     ],
 )
 def test_what_is_refused(listed: Any, reason: str, path: tuple[int, ...]) -> None:

@@ -121,6 +121,14 @@ def test_the_nearest_known_keyword_is_named() -> None:
     assert "did you mean 'properties'?" in refusal({"type": "object", "propertes": {}}).message
 
 
+@pytest.mark.parametrize("itself", ["", "#"])
+def test_either_way_to_name_the_schema_itself(itself: str) -> None:
+    def linked(to: str) -> dict[str, Any]:
+        return {"type": "object", "properties": {"next": {"$ref": to}}, "additionalProperties": False}
+
+    assert made(linked(itself)) == made(linked("#"))
+
+
 def test_a_schema_that_is_too_deep_or_multiplies_is_refused_without_an_overflow() -> None:
     deep: Any = {}
     for _ in range(5000):

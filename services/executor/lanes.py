@@ -141,9 +141,14 @@ class Lane:
             return "stop", stop
         if self.is_complete and not self.wants_prompt_logprobs:
             return "stop", None
-        if self.output_tokens >= self.max_new_tokens and not self.wants_prompt_logprobs:
+        if self.output_tokens >= self.max_new_tokens and not self.wants_prompt_logprobs and not self._is_for_the_cache:
             return "length", None
         return None
+
+    @property
+    def _is_for_the_cache(self) -> bool:
+        """No output is asked for, and the prompt is still to be computed."""
+        return self.max_new_tokens == 0 and self.computed < self.prompt_tokens
 
     def _stop_token(self) -> int | None:
         if self.output_tokens <= self.sampling.min_new_tokens:

@@ -108,7 +108,9 @@ async def _answer(request: web.Request, handler: Handler, log: Any) -> web.Strea
     except web.HTTPException as error:
         return _translate(request, error)
     except web.RequestPayloadError:
-        return error_response(request, wire.Error("the body cannot be read", "invalid_body"))
+        response = error_response(request, wire.Error("the body cannot be read", "invalid_body"))
+        response.force_close()  # nobody knows where the next request would begin
+        return response
     except ConnectionError:
         raise  # the client is gone
     except Exception:

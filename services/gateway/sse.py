@@ -70,9 +70,9 @@ class EventStream:
         return self._response
 
     async def fail(self, error: wire.Error) -> web.StreamResponse:
-        """One frame with the error, then the end of the connection: nothing that looks like a whole reply."""
+        """One frame with the error is the last. The body ends well: what is cut off loses its last frame in browsers."""
         await self._write(self._frame(self.failure(self._request[FORM](error))))
-        self._response.force_close()
+        await self._response.write_eof()
         return self._response
 
     def failure(self, error: dict[str, Any]) -> dict[str, Any]:

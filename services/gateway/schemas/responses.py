@@ -151,7 +151,7 @@ def _part(
         namespace=namespace(terms.tenant, fields.extra_key, fields.cache_salt),
         priority=fields.priority,
     )
-    return Part(request, {"prompt": "input", **asked.names})
+    return Part(request, {"prompt": "input", "messages": "input", **asked.names})
 
 
 def _check_delivery(fields: ResponseFields) -> None:

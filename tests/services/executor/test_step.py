@@ -640,6 +640,14 @@ def test_prompt_log_probabilities_from_a_position_on_whatever_is_cached(chunk: i
     assert [logprob.logprob is None for logprob in found] == [place == 0 for place in range(position, 10)]
 
 
+@pytest.mark.parametrize("chunk", [1, 4, 100])
+def test_a_prompt_without_any_output_is_computed_for_others(chunk: int) -> None:
+    scheduler = Scheduler()
+    run = scheduler.run(tokens(10), 0, chunk=chunk)
+    assert (run.last.finish_reason, list(run.output)) == ("length", [])
+    assert scheduler.run([*tokens(10), 60]).last.cached_tokens == 10
+
+
 def test_prompt_log_probabilities_without_any_output() -> None:
     scheduler = Scheduler()
     scheduler.step(admits=(admit(0, tokens(10), 0, sampling=wire.Sampling(seed=0, prompt_logprobs_from=1)),))

@@ -5,6 +5,7 @@ import json
 
 import pytest
 
+from shared import wire
 from tests.support.served_gateway import serving
 
 HEAD = b"GET /health HTTP/1.1\r\nHost: x\r\n"
@@ -58,3 +59,23 @@ async def test_a_body_that_breaks_off_in_its_framing(served):
     found, headers, body = await sent(served, raw)
     assert (found, set(body["error"])) == (400, {"message", "type", "param", "code"})
     assert headers["x-request-id"]
+
+
+async def test_the_connection_of_a_stream_that_fails_serves_the_next_request(served):
+    served.pipeline.finish_error = wire.Error("it broke", "broken", status=500)
+    body = json.dumps({"prompt": "x", "stream": True}).encode()
+    reader, writer = await asyncio.open_connection("127.0.0.1", served.gateway.port)
+    for _ in range(2):
+        writer.write(b"POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
+        async with asyncio.timeout(5):
+            answer = await reader.readuntil(b"\r\n0\r\n\r\n")
+        assert b'"message":"it broke"' in answer
+        assert b"[DONE]" not in answer
+    writer.close()
+    await writer.wait_closed()
+
+
+async def test_a_body_that_cannot_be_read_ends_the_connection_and_says_so(served):
+    raw = b"POST /generate HTTP/1.1\r\nHost: x\r\nContent-Encoding: gzip\r\nContent-Length: 2\r\n\r\n{}"
+    status, headers, body = await sent(served, raw)
+    assert (status, headers["connection"], body["error"]["code"]) == (400, "close", "invalid_body")

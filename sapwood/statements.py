@@ -82,6 +82,8 @@ def gen(
         image(images)
     if api_url is not None:
         return _called(name, api_url, params)
+    if isinstance(choices, str):
+        raise ProgramError("choices are a list of texts, not one text")
     if choices is not None and choices_method is not None:
         return select(name, choices, method=choices_method)
     constraint = {"json_schema": json_schema, "dtype": dtype, "choices": choices}
@@ -109,8 +111,8 @@ def select(
     Args:
         method: how likely a text is, by its name or itself: see `sapwood.choices`. `choices_method` is the same.
     """
-    if not choices or "" in choices:
-        raise ProgramError("select takes one choice or more, and none of them empty")
+    if isinstance(choices, str) or not choices or "" in choices:
+        raise ProgramError("select takes a list of one choice or more, and none of them empty")
     measure = choices_method or method
     if isinstance(measure, str):
         if measure not in MEASURES:

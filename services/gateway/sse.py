@@ -70,7 +70,7 @@ class EventStream:
         return self._response
 
     async def fail(self, error: wire.Error) -> web.StreamResponse:
-        """One frame with the error is the last. The body ends well: what is cut off loses its last frame in browsers."""
+        """One frame with the error is the last. The body ends well: browsers drop the end of what is cut off."""
         await self._write(self._frame(self.failure(self._request[FORM](error))))
         await self._response.write_eof()
         return self._response

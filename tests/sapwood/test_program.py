@@ -244,6 +244,7 @@ def test_typed_values_are_read():
         ({"dtype": list}, "dtype is"),
         ({"tempreature": 1}, "did you mean temperature"),
         ({"choices": ["a"], "choices_method": "best"}, "no method best"),
+        ({"choices": "12"}, "a list of texts"),
         ({"json_schema": object()}, "json_schema takes"),
     ],
 )

@@ -47,6 +47,8 @@ class Forks:
     def join(self, mode: Literal["gather", "concat"] = "gather") -> None:
         """Waits for the branches. Then the parent's `s["name"]` is the list of theirs ("gather"), or its text goes on
         with theirs, one after the other ("concat"). What went wrong in a branch is raised where it is read."""
+        if mode not in ("gather", "concat"):
+            raise ProgramError(f"there is no mode {mode!r}: there are gather and concat")
         for state in self._states:
             state._writer.settle()
         parent = self._parent._writer

@@ -13,6 +13,8 @@ from collections.abc import Coroutine
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
+from sapwood.errors import ProgramError
+
 T = TypeVar("T")
 
 STOP_TIMEOUT_S = 5.0
@@ -30,6 +32,9 @@ class BackgroundLoop:
 
     def result(self, work: Coroutine[Any, Any, T]) -> T:
         """Waits for it; an interrupt ends it."""
+        if self._loop is not None and self._process == os.getpid() and threading.current_thread() is self._thread:
+            work.close()
+            raise ProgramError("a type's own checks, and measures, cannot ask a server")
         future = self.submit(work)
         try:
             return future.result()

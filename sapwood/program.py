@@ -93,15 +93,21 @@ class Function:
             options: of sampling, for all.
         """
 
+        items = [dict(each) for each in batch_arguments]
+        prepared = {id(each): self._prepare((), {**options, **each}, backend, stream=False) for each in items}
+
         def one(arguments: Mapping[str, Any]) -> State:
-            state, call = self._prepare((), {**options, **arguments}, backend, stream=False)
+            state, call = prepared[id(arguments)]
             _drive(state, call)
             state.error()
             return state
 
-        return batch.run_all(
-            one, batch_arguments, names=self._parameters, num_threads=num_threads, progress_bar=progress_bar
-        )
+        try:
+            return batch.run_all(one, items, names=self._parameters, num_threads=num_threads, progress_bar=progress_bar)
+        except BaseException:
+            for state, _ in prepared.values():
+                state._writer.session.cancel()
+            raise
 
     def bind(self, **named: Any) -> Function:
         """The same program with some of its arguments given."""
@@ -128,6 +134,8 @@ class Function:
         stream: bool,
         prepared: Callable[[Work], Work] | None = None,
     ) -> tuple[State, Callable[[], Any]]:
+        if (outer := current_state()) is not None:
+            outer._writer.settle()  # what the outer program has made is its own
         own, defaults = self._split(named)
         session = Session(
             self.name,

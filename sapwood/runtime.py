@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import json
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -18,6 +19,7 @@ from sapwood.state import State
 
 START_TIMEOUT_S = 600.0  # the first start of a model converts it
 HOST = "127.0.0.1"
+SECRETS = {"api_key": "SAPWOOD_GATEWAY__API_KEYS", "admin_api_key": "SAPWOOD_GATEWAY__ADMIN_KEY"}
 
 
 class Runtime:
@@ -100,5 +102,9 @@ def _process(options: dict[str, Option], log_file: Path | None) -> ServerProcess
     port = options.pop("port", None) or free_port()
     host = options.get("host") or HOST
     reached = {"0.0.0.0": HOST, "::": "[::1]"}.get(str(host), f"[{host}]" if ":" in str(host) else host)
+    secrets = {SECRETS[name]: options.pop(name) for name in SECRETS if options.get(name) is not None}
+    if isinstance(key := secrets.get("SAPWOOD_GATEWAY__API_KEYS"), str):
+        secrets["SAPWOOD_GATEWAY__API_KEYS"] = [key]
+    environment = {variable: json.dumps(value) for variable, value in secrets.items()}
     command = server_command({**options, "host": host, "port": str(port)})
-    return ServerProcess(command, f"http://{reached}:{port}", log_file)
+    return ServerProcess(command, f"http://{reached}:{port}", log_file, environment)

@@ -33,11 +33,19 @@ class ServerProcess:
     """Args:
     command: starts a server that answers at `url`, and "/ready" there with 200 once it takes requests.
     log_file: gets all that it prints; a temporary one by default.
+    environment: beside what is there: what nobody is to see in the list of processes.
     """
 
-    def __init__(self, command: Sequence[str], url: str, log_file: Path | None = None) -> None:
+    def __init__(
+        self,
+        command: Sequence[str],
+        url: str,
+        log_file: Path | None = None,
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
         self.url = url
         self._command = command
+        self._environment = dict(environment or {})
         self._is_temporary = log_file is None
         self.log_file = log_file or _temporary_file()
         self._process: subprocess.Popen[bytes] | None = None
@@ -48,6 +56,8 @@ class ServerProcess:
 
     def start(self, timeout_s: float) -> None:
         """Return when it takes requests. Raises NotStarted, with what it said last."""
+        if _answers(self.url):
+            raise NotStarted(f"something answers at {self.url} already", "")
         keeper = [sys.executable, "-P", "-m", "sapwood.keeper", *self._command]
         package_parent = str(Path(__file__).resolve().parent.parent)
         places = os.pathsep.join(filter(None, [package_parent, os.environ.get("PYTHONPATH")]))
@@ -57,7 +67,7 @@ class ServerProcess:
                 stdin=subprocess.PIPE,
                 stdout=log,
                 stderr=subprocess.STDOUT,
-                env=os.environ | {"PYTHONPATH": places},
+                env=os.environ | self._environment | {"PYTHONPATH": places},
                 start_new_session=True,
             )
         try:
@@ -119,6 +129,17 @@ def _is_ready(client: httpx.Client, url: str) -> bool:
     with contextlib.suppress(httpx.HTTPError):
         return client.get(f"{url}/ready").status_code == httpx.codes.OK
     return False
+
+
+def _answers(url: str) -> bool:
+    with httpx.Client(trust_env=False, timeout=PROBE_TIMEOUT_S) as client:
+        try:
+            client.get(url)
+        except httpx.ConnectError:
+            return False
+        except httpx.HTTPError:
+            return True
+    return True
 
 
 def _temporary_file() -> Path:

@@ -40,7 +40,7 @@ class Session:
         self.writers: list[Writer] = []
         self.reads: list[Deferred] = []  # values that the program has looked at since it last attached one
         self.told: list[BaseException | None] = []  # errors that the program has met where it read
-        self._thread = threading.get_ident()
+        self._thread = 0  # of the program, once it runs
         self.is_over = False
         self.program_error: BaseException | None = None
 

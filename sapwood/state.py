@@ -115,7 +115,11 @@ class State:
 
     def text_iter(self, name: str | None = None) -> Iterator[str]:
         """The text, or that of one value, in pieces as it comes. Raises what went wrong, in its place."""
-        if name is None:
+        session = self._writer.session
+        if name is None and not session.is_over and session.is_own_thread():
+            self._writer.settle()  # the program itself: what is there by now
+            yield from pieces_of(tuple(self._writer.parts))
+        elif name is None:
             yield from pieces_of(self._writer.follow())
             self.wait()
         else:
@@ -160,7 +164,8 @@ class State:
         try:
             return deferred.outcome()
         except Exception as error:
-            session.told.append(error)
+            if not session.is_over and session.is_own_thread():
+                session.told.append(error)
             raise
 
     def _settle(self, value: Value) -> None:

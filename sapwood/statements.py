@@ -118,7 +118,7 @@ def select(
         if measure not in MEASURES:
             raise ProgramError(f"there is no method {measure}: there are {', '.join(MEASURES)}")
         measure = MEASURES[measure]
-    selected: str = _value(name, SelectionWork(choices=tuple(choices), measure=measure))
+    selected: str = _value(name, SelectionWork(choices=tuple(map(str, choices)), measure=measure))
     return selected
 
 

@@ -60,7 +60,7 @@ async def fetch(
             body = await _first_reached(requests, target, max_bytes)
     except TimeoutError as error:
         raise CallFailed(f"{_name(target)}: no complete answer within {timeout_s:g} s") from error
-    except httpx.HTTPError as error:
+    except (httpx.HTTPError, httpx.InvalidURL) as error:
         raise CallFailed(f"{_name(target)}: {str(error) or type(error).__name__}") from error
     return _read(body, target)
 

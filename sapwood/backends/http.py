@@ -20,8 +20,12 @@ from sapwood.errors import BackendError, ConnectionFailed, Overloaded, ServerErr
 TIMEOUT_S = 600.0  # for one answer, or between two events of a stream
 CONNECT_TIMEOUT_S = 5.0
 MAX_RETRIES = 4
+LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 FIRST_PAUSE_S = 0.5
 LONGEST_PAUSE_S = 8.0
+LONGEST_WAIT_S = 60.0  # of a server that says when to come back; longer is for the caller to decide
+JITTER_S = 0.5  # so that those who were refused together do not come back together
+UNSERVED = (httpx.ConnectError, httpx.RemoteProtocolError)  # the latter: a connection that was kept had been closed
 MAX_CONNECTIONS = 512
 KEPT_CONNECTIONS = 64
 
@@ -46,6 +50,9 @@ class Http:
         sleep: Sleep = asyncio.sleep,
     ) -> None:
         self.base_url = base_url.rstrip("/")
+        url = httpx.URL(self.base_url)
+        self._shown_url = str(url.copy_with(userinfo=b""))  # in words: it may hold a password
+        self._trusts_env = url.host not in LOOPBACK  # a proxy for the world outside is none for this machine
         self._headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
         self._timeout = httpx.Timeout(timeout_s, connect=CONNECT_TIMEOUT_S, pool=None)
         self._max_retries = max_retries
@@ -66,16 +73,16 @@ class Http:
     async def events(self, path: str, body: Mapping[str, Any]) -> AsyncIterator[Any]:
         """The events of a stream, without the [DONE] that ends it. An error among them is raised."""
         response = await self._served(lambda client: _post(client, path, body), stream=True)
-        with _as_ours(self.base_url):
+        with _as_ours(self._shown_url):
             try:
-                async for line in response.aiter_lines():
+                async for line in lines_of(response):
                     if line == "data: [DONE]":
                         return
                     if line.startswith("data:"):
                         yield _event(line.removeprefix("data:"), response)
             finally:
                 await response.aclose()
-        raise ConnectionFailed(f"{self.base_url}: the stream broke off", request_id=_request_id(response))
+        raise ConnectionFailed(f"{self._shown_url}: the stream broke off", request_id=_request_id(response))
 
     async def aclose(self) -> None:
         """The connections of this loop."""
@@ -98,7 +105,7 @@ class Http:
         raise AssertionError("the last attempt returns or raises")
 
     async def _answer(self, request: httpx.Request, *, stream: bool = False) -> httpx.Response:
-        with _as_ours(self.base_url):
+        with _as_ours(self._shown_url):
             response = await self._client().send(request, stream=stream)
             if response.is_success:
                 return response
@@ -110,6 +117,7 @@ class Http:
         if loop not in self._clients:
             self._clients[loop] = httpx.AsyncClient(
                 base_url=self.base_url,
+                trust_env=self._trusts_env,
                 headers=self._headers,
                 timeout=self._timeout,
                 transport=self._transport,
@@ -181,9 +189,21 @@ def _as_ours(base_url: str) -> Iterator[None]:
 
 
 def _pause_s(error: BackendError, attempt: int) -> float | None:
-    """None: the same request would fail again."""
+    """None: the same request would fail again, or may have been served, or not for a long time."""
+    if isinstance(error, ConnectionFailed) and not isinstance(error.__cause__, UNSERVED):
+        return None
     if isinstance(error, Overloaded) and error.retry_after_s is not None:
-        return error.retry_after_s
+        return error.retry_after_s + random.uniform(0, JITTER_S) if error.retry_after_s <= LONGEST_WAIT_S else None
     if isinstance(error, ServerError) and error.status not in (429, 502, 503, 504):
         return None
     return float(min(FIRST_PAUSE_S * 2**attempt, LONGEST_PAUSE_S) * random.uniform(0.5, 1))
+
+
+async def lines_of(response: httpx.Response) -> AsyncIterator[str]:
+    """By line feeds alone: httpx also ends a line at U+2028 and the like, which stand in JSON as they are."""
+    rest = b""
+    async for piece in response.aiter_bytes():
+        *lines, rest = (rest + piece).split(b"\n")
+        for line in lines:
+            yield line.removesuffix(b"\r").decode(errors="replace")
+    yield rest.decode(errors="replace")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 
 import httpx
@@ -20,7 +21,8 @@ MAX_RETRIES = 1  # somebody waits at the terminal
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--url", type=_root, default=DEFAULT_URL, help=f"the server ({DEFAULT_URL})")
-    parser.add_argument("--api-key", help="the key, where the server asks for one")
+    key = os.environ.get("SAPWOOD_API_KEY")
+    parser.add_argument("--api-key", default=key, help="the key, where the server asks for one (SAPWOOD_API_KEY)")
 
 
 def client_options(arguments: argparse.Namespace) -> dict[str, object]:

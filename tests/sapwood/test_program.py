@@ -4,7 +4,19 @@ from queue import SimpleQueue
 
 import pytest
 
-from sapwood import InvalidOutput, ProgramError, assistant, function, gen, image, run, select, set_default_backend, user
+from sapwood import (
+    ConnectionFailed,
+    InvalidOutput,
+    ProgramError,
+    assistant,
+    function,
+    gen,
+    image,
+    run,
+    select,
+    set_default_backend,
+    user,
+)
 from sapwood.current import current_state
 from tests.support.fake_backend import FakeBackend
 
@@ -262,3 +274,64 @@ def test_images_are_refused():
 def test_blocks_belong_in_programs():
     with pytest.raises(ProgramError, match="belongs in a program"), user():
         pass
+
+
+def test_a_run_within_a_program_takes_nothing_of_it():
+    backend = FakeBackend(lambda _request: "Paris")
+    inner = function(lambda s, city: s.__iadd__("Describe " + city))
+
+    @function
+    def outer(s):
+        s += "City: "
+        city = gen("city")
+        inner.run(city=city, backend=backend)
+
+    state = outer.run(backend=backend)
+    assert backend.prompts[0] == "City: "
+    assert state["city"] == "Paris"
+
+
+def test_the_text_so_far_is_there_within_the_program(backend):
+    @function
+    def program(s):
+        s += "a" + gen("x")
+        return "".join(s.text_iter())
+
+    assert program.run(backend=backend).result == "a1"
+
+
+def test_an_error_that_somebody_else_has_read_stays():
+    def broken(_request):
+        raise ConnectionFailed("broken")
+
+    (state,) = function(lambda s: s.__iadd__(gen("x"))).run_batch([{}], backend=FakeBackend(broken))
+    for _ in range(2):
+        with pytest.raises(ConnectionFailed):
+            state["x"]
+        assert isinstance(state.error(), ConnectionFailed)
+
+
+def test_a_batch_with_a_wrong_name_sends_nothing(backend):
+    program = function(lambda s, q: s.__iadd__(q + gen("x")))
+    with pytest.raises(ProgramError, match="tempreature"):
+        program.run_batch([{"q": "1"}, {"q": "2", "tempreature": 1}], backend=backend)
+    assert not backend.requests
+
+
+def test_choices_may_be_values(backend):
+    @function
+    def program(s):
+        first = gen("first")
+        s += select("best", choices=[first, "b"])
+
+    backend.likely = "b"
+    assert program.run(backend=backend)["best"] == "b"
+
+
+def test_a_mode_of_join_that_is_none_is_refused(backend):
+    @function
+    def program(s):
+        s.fork(2).join("concat_and_append")
+
+    with pytest.raises(ProgramError, match="no mode"):
+        program.run(backend=backend).wait()

@@ -13,8 +13,8 @@ from sapwood.runtime import Runtime
 class NoProcess:
     """Stands for the server's process."""
 
-    def __init__(self, command, url, log_file):
-        self.command, self.url, self.log_file = command, url, log_file
+    def __init__(self, command, url, log_file, environment):
+        self.command, self.url, self.log_file, self.environment = command, url, log_file, environment
         self.is_running = False
 
     def start(self, timeout_s):

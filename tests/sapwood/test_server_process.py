@@ -1,9 +1,11 @@
 """Real processes, each a server of a few lines instead of ours."""
 
+import http.server
 import os
 import signal
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import httpx
@@ -114,3 +116,12 @@ def test_options_are_those_of_the_command():
     }
     expected = ["--model-path", "/models/m", "--page-size", "16", "--disable-radix-cache"]
     assert server_command(options)[4:] == [*expected, "--api-key", "a", "--api-key", "b"]
+
+
+def test_a_port_that_somebody_listens_at_is_refused(tmp_path):
+    with http.server.HTTPServer(("127.0.0.1", 0), http.server.SimpleHTTPRequestHandler) as stranger:
+        threading.Thread(target=stranger.handle_request, daemon=True).start()
+        process = ServerProcess(["never"], f"http://127.0.0.1:{stranger.server_port}", tmp_path / "log")
+        with pytest.raises(NotStarted, match="already"):
+            process.start(1.0)
+    assert not process.is_running

@@ -10,6 +10,7 @@ from typing import Any
 
 import httpx
 
+from sapwood.backends.http import lines_of
 from sapwood.commands.load.reply import Reply
 
 READ_TIMEOUT_S = 600.0
@@ -46,7 +47,7 @@ async def ask(
     try:
         async with client.stream("POST", "/v1/completions", json=_body(load, prompt)) as response:
             if response.is_success:
-                async for line in response.aiter_lines():
+                async for line in lines_of(response):
                     reply.hear(line, clock())
             else:
                 text = (await response.aread()).decode(errors="replace")

@@ -56,7 +56,18 @@ async def test_what_is_refused_is_not_tried_again_and_says_where():
 async def test_an_overloaded_server_is_asked_again_when_it_says():
     server = Server(refusal(429, headers={"retry-after": "3"}), OK)
     assert await server.http().get("/x") == {"a": 1}
-    assert server.pauses == [3.0]
+    (pause,) = server.pauses
+    assert 3.0 <= pause <= 3.5
+
+
+async def test_who_is_to_come_back_in_an_hour_decides_that_itself():
+    with pytest.raises(Overloaded):
+        await Server(refusal(429, headers={"retry-after": "3600"})).http().get("/x")
+
+
+async def test_what_may_have_been_served_is_not_asked_again():
+    with pytest.raises(ConnectionFailed):
+        await Server(httpx.ReadError("in the middle")).http().get("/x")
 
 
 async def test_without_a_word_the_pauses_grow():
@@ -114,11 +125,25 @@ async def gathered(server):
     return [event async for event in server.http().events("/generate", {})]
 
 
+async def test_a_password_in_the_url_is_not_said():
+    http = Http("http://user:s3cret@server/", transport=httpx.MockTransport(Server(httpx.ReadError("gone"))))
+    with pytest.raises(ConnectionFailed) as raised:
+        await http.get("/x")
+    assert "s3cret" not in str(raised.value)
+    assert "http://server" in str(raised.value)
+
+
 async def test_a_stream_to_its_end():
     assert await gathered(Server(events('data: {"a": 1}', ": ping", "data: 2", "data: [DONE]", "data: 3"))) == [
         {"a": 1},
         2,
     ]
+
+
+@pytest.mark.parametrize("end", ["\u2028", "\u2029", "\x85"])
+async def test_only_a_line_feed_ends_a_line_of_a_stream(end):
+    answer = httpx.Response(200, content=f'data: "a{end}b"\r\n\r\ndata: [DONE]\n\n'.encode())
+    assert await gathered(Server(answer)) == [f"a{end}b"]
 
 
 async def test_a_stream_that_breaks_off():

@@ -123,3 +123,27 @@ class Value(Joinable):
 
     def __rtruediv__(self, other: Any) -> Any:
         return other / self._value()
+
+    def __floordiv__(self, other: Any) -> Any:
+        return self._value() // other
+
+    def __rfloordiv__(self, other: Any) -> Any:
+        return other // self._value()
+
+    def __mod__(self, other: Any) -> Any:
+        return self._value() % other
+
+    def __rmod__(self, other: Any) -> Any:
+        return other % self._value()
+
+    def __pow__(self, other: Any) -> Any:
+        return self._value() ** other
+
+    def __neg__(self) -> Any:
+        return -self._value()
+
+    def __abs__(self) -> Any:
+        return abs(self._value())
+
+    def __round__(self, digits: int | None = None) -> Any:
+        return round(self._value(), digits)

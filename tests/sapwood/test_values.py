@@ -78,3 +78,25 @@ def test_an_attached_value_joins_to_plain_text():
         assert ("a" + value).upper() == "A12"
 
     checked(check)
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda n: n % 5,
+        lambda n: 25 % n,
+        lambda n: n // 5,
+        lambda n: 25 // n,
+        lambda n: n**2,
+        lambda n: -n,
+        lambda n: abs(n),
+        lambda n: round(n),
+        lambda n: n - 1,
+        lambda n: n / 4,
+    ],
+)
+def test_a_number_is_counted_with(use):
+    def asserted(value):
+        assert use(value) == use(12)
+
+    checked(asserted, dtype=int)

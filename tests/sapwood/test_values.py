@@ -53,6 +53,8 @@ def test_it_behaves_as_the_text(check):
         lambda value: "x" * value == "x" * 12,
         lambda value: list(range(20))[value] == 12,
         lambda value: value > 11,
+        lambda value: (value % 5, 25 % value, value // 5, 25 // value) == (2, 1, 2, 2),
+        lambda value: (value**2, -value, abs(value), round(value)) == (144, -12, 12, 12),
     ],
 )
 def test_it_behaves_as_a_number(check):
@@ -78,25 +80,3 @@ def test_an_attached_value_joins_to_plain_text():
         assert ("a" + value).upper() == "A12"
 
     checked(check)
-
-
-@pytest.mark.parametrize(
-    "use",
-    [
-        lambda n: n % 5,
-        lambda n: 25 % n,
-        lambda n: n // 5,
-        lambda n: 25 // n,
-        lambda n: n**2,
-        lambda n: -n,
-        lambda n: abs(n),
-        lambda n: round(n),
-        lambda n: n - 1,
-        lambda n: n / 4,
-    ],
-)
-def test_a_number_is_counted_with(use):
-    def asserted(value):
-        assert use(value) == use(12)
-
-    checked(asserted, dtype=int)

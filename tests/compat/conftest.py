@@ -3,6 +3,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
+import openai
 import pytest
 
 from services.executor.model.prepare import prepare
@@ -19,6 +20,12 @@ CASE_TIMEOUT_S = 300
 def server(tmp_path_factory):
     with deployed(tmp_path_factory.mktemp("server")) as deployment:
         yield deployment
+
+
+@pytest.fixture
+def client(server):
+    with openai.OpenAI(base_url=f"{server.url}/v1", api_key="unused", max_retries=0) as client:
+        yield client
 
 
 @pytest.fixture

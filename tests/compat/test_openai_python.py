@@ -7,12 +7,6 @@ MODEL = "SmolLM2-135M-Instruct"
 QUESTION = [{"role": "user", "content": "What is the capital of France?"}]
 
 
-@pytest.fixture
-def client(server):
-    with openai.OpenAI(base_url=f"{server.url}/v1", api_key="unused", max_retries=0) as client:
-        yield client
-
-
 def test_chat(client):
     reply = client.chat.completions.create(model=MODEL, messages=QUESTION, temperature=0, max_tokens=30)
     assert "Paris" in reply.choices[0].message.content

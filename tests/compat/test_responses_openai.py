@@ -4,7 +4,6 @@ import json
 import time
 from typing import Literal
 
-import openai
 import pytest
 from pydantic import BaseModel, Field
 
@@ -29,12 +28,6 @@ class Place(BaseModel):
 
     kind: Literal["city", "village"]
     inhabitants: int = Field(ge=0, le=50_000_000)
-
-
-@pytest.fixture
-def client(server):
-    with openai.OpenAI(base_url=f"{server.url}/v1", api_key="unused", max_retries=0) as client:
-        yield client
 
 
 @pytest.fixture

@@ -45,12 +45,6 @@ class Place(BaseModel):
 
 
 @pytest.fixture
-def client(server):
-    with openai.OpenAI(base_url=f"{server.url}/v1", api_key="unused", max_retries=0) as client:
-        yield client
-
-
-@pytest.fixture
 def ask(client):
     """Asks whole and in a stream, at temperature 0, and gives the one choice that both are."""
 

@@ -3,8 +3,6 @@
 import json
 import subprocess
 import sys
-import threading
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from itertools import pairwise
 
 import pytest
@@ -22,6 +20,7 @@ from docs.examples import (
 from docs.examples.agent_with_api import Exchange
 from docs.examples.json_extraction import Item, Order
 from sapwood import CallRefused, set_api_hosts, set_default_backend
+from tests.support.loopback_json import answering
 
 RATES = {"USD": 1.1, "EUR": 0.9, "GBP": 0.8, "JPY": 150.0}
 
@@ -31,26 +30,10 @@ def default(server):
     set_default_backend(server.url)
 
 
-class Rates(BaseHTTPRequestHandler):
-    def do_GET(self):
-        body = json.dumps({"asked": self.path, "rates": RATES}).encode()
-        self.send_response(200)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, *_arguments):
-        pass
-
-
 @pytest.fixture(scope="module")
 def rates_host():
-    with HTTPServer(("127.0.0.1", 0), Rates) as rates:
-        thread = threading.Thread(target=rates.serve_forever)
-        thread.start()
-        yield f"127.0.0.1:{rates.server_port}"
-        rates.shutdown()
-        thread.join()
+    with answering(lambda path: {"asked": path, "rates": RATES}) as host:
+        yield host
 
 
 @pytest.fixture

@@ -4,9 +4,7 @@ teach, line for line with our names."""
 import asyncio
 import json
 import re
-import threading
 from dataclasses import dataclass
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from typing import Annotated, Literal
 
 import pytest
@@ -34,6 +32,7 @@ from sapwood import (
     unconditional_likelihood_normalized,
     user,
 )
+from tests.support.loopback_json import answering
 
 ADDRESS = r"((25[0-5]|2[0-4]\d|[01]?\d\d?).){3}(25[0-5]|2[0-4]\d|[01]?\d\d?)"
 
@@ -49,26 +48,10 @@ def default(rt):
     set_default_backend(rt)
 
 
-class Forecast(BaseHTTPRequestHandler):
-    def do_GET(self):
-        body = json.dumps({"forecast": "sunny", "asked": self.path}).encode()
-        self.send_response(200)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, *_arguments):
-        pass
-
-
 @pytest.fixture
 def forecast():
-    with HTTPServer(("127.0.0.1", 0), Forecast) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        yield f"127.0.0.1:{server.server_port}"
-        server.shutdown()
-        thread.join()
+    with answering(lambda path: {"forecast": "sunny", "asked": path}) as host:
+        yield host
 
 
 def test_two_turns(rt):

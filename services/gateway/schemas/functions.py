@@ -95,6 +95,19 @@ def number_of(name: str, functions: Sequence[Function]) -> int:
     raise InvalidRequest(f"no tool is named {name[:64]!r}", "name")
 
 
+def choice_among(mode: Literal["auto", "required"], tools: Sequence[Any], number: Callable[[Any], int]) -> Choice:
+    """Args:
+    number: of the function that one of the tools, as this API writes them, names.
+    """
+    allowed = set()
+    for index, tool in enumerate(tools):
+        with within(f"tools.{index}"):
+            allowed.add(number(tool))
+    if not allowed:
+        raise InvalidRequest("no tool is allowed; that is none", "tools")
+    return Choice(mode, sorted(allowed))
+
+
 def tools_of(
     functions: Sequence[Function],
     choice: Choice,

@@ -10,7 +10,16 @@ import msgspec
 from services.gateway.errors import InvalidRequest, within
 from services.gateway.schemas.constraint import Asked, ConstraintFields
 from services.gateway.schemas.decode import FieldRules, as_object, convert
-from services.gateway.schemas.functions import Choice, Function, Tools, checked, number_of, read_functions, tools_of
+from services.gateway.schemas.functions import (
+    Choice,
+    Function,
+    Tools,
+    checked,
+    choice_among,
+    number_of,
+    read_functions,
+    tools_of,
+)
 from services.gateway.schemas.response_format import asked_by_format
 from services.gateway.schemas.tools import choice_by_word, refuse_choice_of_none
 from shared.config import ConstraintsConfig
@@ -73,18 +82,9 @@ def _choice(raw: str | dict[str, Any] | None, functions: list[Function]) -> Choi
     refuse_choice_of_none(functions)
     with within("tool_choice"):
         if raw.get("type") == "allowed_tools":
-            return _of_allowed(convert(raw, AllowedTools), functions)
+            allowed = convert(raw, AllowedTools)
+            return choice_among(allowed.mode, allowed.tools, lambda tool: _number(tool, functions))
         return Choice("required", (_number(raw, functions),), is_one_call=True)
-
-
-def _of_allowed(allowed: AllowedTools, functions: list[Function]) -> Choice:
-    numbers = set()
-    for index, tool in enumerate(allowed.tools):
-        with within(f"tools.{index}"):
-            numbers.add(_number(tool, functions))
-    if not numbers:
-        raise InvalidRequest("no tool is allowed; that is none", "tools")
-    return Choice(allowed.mode, sorted(numbers))
 
 
 def _number(raw: Any, functions: list[Function]) -> int:

@@ -13,7 +13,16 @@ import msgspec
 
 from services.gateway.errors import InvalidRequest, within
 from services.gateway.schemas.decode import convert
-from services.gateway.schemas.functions import Choice, Function, Tools, checked, number_of, read_functions, tools_of
+from services.gateway.schemas.functions import (
+    Choice,
+    Function,
+    Tools,
+    checked,
+    choice_among,
+    number_of,
+    read_functions,
+    tools_of,
+)
 from services.gateway.schemas.openai import OpenAIFields
 from shared.config import ConstraintsConfig
 from shared.tool_format import ToolFormat
@@ -95,13 +104,7 @@ def _of_allowed(raw: Any, functions: list[Function]) -> Choice:
     choice = convert(raw, _Allowed)
     with within("allowed_tools"):
         allowed = convert(choice.allowed_tools, _AllowedTools)
-        numbers = set()
-        for index, tool in enumerate(allowed.tools):
-            with within(f"tools.{index}"):
-                numbers.add(_number(tool, functions))
-        if not numbers:
-            raise InvalidRequest("no tool is allowed; that is none", "tools")
-    return Choice(allowed.mode, sorted(numbers))
+        return choice_among(allowed.mode, allowed.tools, lambda tool: _number(tool, functions))
 
 
 def _number(raw: Any, functions: list[Function]) -> int:

@@ -3,29 +3,15 @@ import asyncio
 import pytest
 from structlog.testing import capture_logs
 
-from shared.model_card import ModelCard
 from tests.support.served_gateway import serving
-
-CARD = ModelCard(
-    model_id="tiny",
-    architecture="llama",
-    max_model_len=256,
-    vocab_size=1000,
-    eos_token_ids=(2,),
-    bos_token_id=1,
-    add_bos=False,
-    bos_token="<s>",
-    eos_token="</s>",
-    chat_template=None,
-    source="nowhere",
-)
+from tests.support.tiny_card import TINY_CARD
 
 
 @pytest.fixture
 async def served(tmp_path):
     """A gateway that listens, before stages that answer "Hello, world!"."""
     with capture_logs():
-        async with serving(tmp_path, CARD) as found:
+        async with serving(tmp_path, TINY_CARD) as found:
             yield found
 
 

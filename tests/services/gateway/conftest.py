@@ -1,20 +1,8 @@
 import pytest
 
-from shared.model_card import ModelCard
+from tests.support.tiny_card import TINY_CARD
 
 
 @pytest.fixture
 def tiny_card():
-    return ModelCard(
-        model_id="tiny",
-        architecture="llama",
-        max_model_len=256,
-        vocab_size=1000,
-        eos_token_ids=(2,),
-        bos_token_id=1,
-        add_bos=False,
-        bos_token="<s>",
-        eos_token="</s>",
-        chat_template=None,
-        source="nowhere",
-    )
+    return TINY_CARD

@@ -36,7 +36,7 @@ MESSAGE_CHARACTERS = 300
 GRAMMAR_BYTES = 128 * 1024  # of a small compiled grammar, measured
 BYTES_PER_CHARACTER = 64  # of its text, on top of that
 LEXER_BYTES = 3 * 1024 * 1024  # the most that a lexer learns while it is used, measured
-LIMIT_WORDS = ("too many ", "Too many ", "too big ", "fuel exhausted", "Current row has ")
+LIMIT_WORDS = ("too ", "Too many ", "limit", "fuel", "Current row has ")
 PANICKED = "the engine cannot handle this constraint"
 
 

@@ -25,6 +25,7 @@ from services.executor.constraint.engine import (
     DeadEnd,
     Grammar,
     GrammarFailed,
+    LimitReached,
     guarded,
     load_tokenizer,
 )
@@ -74,8 +75,10 @@ def answer(job: Job, tokenizer: LLTokenizer) -> Answer:
         return Wrong(refused.message, refused.path)
     except DeadEnd:
         return Wrong("no text satisfies the constraint")
+    except LimitReached:
+        return TooComplex("the constraint is too complex for the server's limits")
     except GrammarFailed as error:
-        return _failed(str(error))
+        return Wrong(_in_plain_words(str(error)))
     except TooSlow as error:
         return Interrupted(f"the constraint is too complex: {error}")
     except MemoryError:
@@ -94,12 +97,9 @@ def _try(text: str, tokenizer: LLTokenizer) -> None:
         walk_about(Grammar("", text, tokenizer), tokenizer)
 
 
-def _failed(reason: str) -> Answer:
-    """What the engine says: of its limits, which mean nothing to a client, or of a text that is no grammar."""
-    if any(word in reason for word in ("too ", "limit", "fuel")):
-        return TooComplex("the constraint is too complex for the server's limits")
-    text = EXCERPT.sub("", reason)
-    return Wrong(PLACE.sub(r"line \1, column \2: ", text))
+def _in_plain_words(reason: str) -> str:
+    """What the engine says of a text that is no grammar."""
+    return PLACE.sub(r"line \1, column \2: ", EXCERPT.sub("", reason))
 
 
 @contextlib.contextmanager

@@ -16,7 +16,7 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
-PROTOCOL = 3
+PROTOCOL = 4
 MAX_MESSAGE_BYTES = 64 * 1024 * 1024
 
 Role: TypeAlias = Literal["gateway", "tokenizer", "scheduler", "executor", "detokenizer"]
@@ -270,7 +270,7 @@ class Encode(Message, frozen=True):
     constraint: Constraint | None = None
     namespace: str = ""
     priority: int = 0  # larger runs earlier
-    deadline_s: float | None = None  # absolute, Unix time
+    time_left_s: float | None = None  # until its deadline, when this was sent: machines' clocks may differ
     template_options: dict[str, Any] = {}  # chat_template_kwargs, add_generation_prompt, continue_final_message
 
 
@@ -329,7 +329,7 @@ class Submit(Message, frozen=True):
     constraint: Constraint | None = None
     namespace: str = ""
     priority: int = 0
-    deadline_s: float | None = None
+    time_left_s: float | None = None
 
 
 class Abort(Message, frozen=True):

@@ -65,7 +65,7 @@ class World:
 
     def __init__(self, policy: str) -> None:
         config = SchedulerConfig(policy=policy, max_queued_requests=100_000, max_running_requests=RUNNING)
-        self.core = Core(config, hang_timeout_s=60.0, now_s=0.0, unix_s=0.0)
+        self.core = Core(config, hang_timeout_s=60.0, now_s=0.0)
         self.plans: deque[wire.StepPlan] = deque()
         slots = SlotAllocator(POOL_TOKENS)
         pool = make_pool(NoModel.shape, POOL_TOKENS, device=NoModel.device, dtype=NoModel.dtype)

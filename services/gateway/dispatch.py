@@ -100,7 +100,7 @@ class Dispatcher:
         timeout_s = self._config.request_timeout_s
         for index, (each, request) in enumerate(zip(ids, requests, strict=True)):
             self._readers[each] = _Reader(stream, index)
-            self._tell(Opened(each, request, self._clock() + timeout_s, time.time() + timeout_s))
+            self._tell(Opened(each, request, self._clock() + timeout_s))
         return stream
 
     def abort(self, tenant: str, client_id: str) -> None:

@@ -11,12 +11,11 @@ from shared import wire
 
 
 class Opened(msgspec.Struct, frozen=True):
-    """A client asks. `expires_s` is on the clock of the ticks, `deadline_s` the same moment in Unix time."""
+    """A client asks. `expires_s` is on the clock of the ticks."""
 
     request_id: str
     request: GenerateRequest
     expires_s: float
-    deadline_s: float
 
 
 class ClientGone(msgspec.Struct, frozen=True):

@@ -129,7 +129,7 @@ class Journal:
     # --- the client ---------------------------------------------------------------------------------------------------
 
     def _on_opened(self, event: Opened) -> list[Command]:
-        entry = OpenRequest(event.request_id, event.request, event.expires_s, event.deadline_s, self._now_s)
+        entry = OpenRequest(event.request_id, event.request, event.expires_s, self._now_s)
         self._open[event.request_id] = entry
         self._queue(entry)
         return []
@@ -287,11 +287,11 @@ class Journal:
         entry.phase = "encoding"
         entry.progressed_s = self._now_s
         entry.tokenizer = self._tokenizers.name(peer)
-        return [ToTokenizer(peer, entry.encode())]
+        return [ToTokenizer(peer, entry.encode(self._now_s))]
 
     def _submit(self, entry: OpenRequest) -> list[Command]:
         entry.submitted(self._now_s)
-        return self._to_hub(entry.submit(self._gateway))
+        return self._to_hub(entry.submit(self._gateway, self._now_s))
 
     def _retry(self, entry: OpenRequest, reason: str) -> list[Command]:
         """The attempt is lost. Later retries rest before they start, so that a stage has time to come back."""

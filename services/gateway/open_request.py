@@ -25,7 +25,6 @@ class OpenRequest:
     request_id: str
     request: GenerateRequest
     expires_s: float
-    deadline_s: float
     progressed_s: float
     attempt: int = 1  # the present one: what speaks of another is stale
     phase: Phase = "waiting"
@@ -92,7 +91,7 @@ class OpenRequest:
         cached_tokens = min(counts.cached_tokens, counts.prompt_tokens)
         return Usage(counts.prompt_tokens, cached_tokens, len(self.token_ids))
 
-    def encode(self) -> wire.Encode:
+    def encode(self, now_s: float) -> wire.Encode:
         request = self.request
         return wire.Encode(
             self.request_id,
@@ -109,11 +108,11 @@ class OpenRequest:
             constraint=request.constraint,
             namespace=request.namespace,
             priority=request.priority,
-            deadline_s=self.deadline_s,
+            time_left_s=self.expires_s - now_s,
             template_options=request.template_options,
         )
 
-    def submit(self, gateway: str) -> wire.Submit:
+    def submit(self, gateway: str, now_s: float) -> wire.Submit:
         """Only once accepted."""
         assert self.prompt_token_ids is not None
         assert self.max_new_tokens is not None
@@ -130,7 +129,7 @@ class OpenRequest:
             constraint=self.request.constraint,
             namespace=self.request.namespace,
             priority=self.request.priority,
-            deadline_s=self.deadline_s,
+            time_left_s=self.expires_s - now_s,
         )
 
     def audit_entry(self, now_s: float) -> wire.AuditEntry:

@@ -10,9 +10,9 @@ DEADLINE_EXCEEDED = wire.Error("the request did not end before its deadline", "d
 DRAINING = wire.Error("the server is shutting down", "shutting_down", status=503, retry_after_s=RETRY_AFTER_S)
 
 
-def refusal(submit: wire.Submit, *, waiting: int, max_waiting: int, draining: bool, unix_s: float) -> wire.Error | None:
+def refusal(submit: wire.Submit, *, waiting: int, max_waiting: int, draining: bool) -> wire.Error | None:
     """Why the request is not taken in. One that was before (attempt > 1) passes the queue's bound and draining."""
-    if submit.deadline_s is not None and submit.deadline_s <= unix_s:
+    if submit.time_left_s is not None and submit.time_left_s <= 0:
         return DEADLINE_EXCEEDED
     if submit.attempt > 1:
         return None

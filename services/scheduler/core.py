@@ -27,10 +27,10 @@ Inbound: TypeAlias = wire.HubFromGateway | wire.HubFromTokenizer | wire.HubFromD
 class Core:
     """Args:
     hang_timeout_s: an executor whose step takes longer is taken for lost.
-    now_s, unix_s: until the first tick.
+    now_s: until the first tick.
     """
 
-    def __init__(self, config: SchedulerConfig, *, hang_timeout_s: float, now_s: float, unix_s: float) -> None:
+    def __init__(self, config: SchedulerConfig, *, hang_timeout_s: float, now_s: float) -> None:
         self.config = config
         self._hang_timeout_s = hang_timeout_s
         self._now_s = now_s
@@ -39,7 +39,7 @@ class Core:
         self._peers: dict[str, wire.Hello] = {}
         self._outbox = Outbox()
         self.executors: dict[str, Executor] = {}
-        self.requests = Requests(config, self.executors, self._outbox, now_s=now_s, unix_s=unix_s)
+        self.requests = Requests(config, self.executors, self._outbox, now_s=now_s)
         self._planner = Planner(config, self.requests.shares)
         self._admin_calls = AdminCalls(self.figures)
 
@@ -52,8 +52,8 @@ class Core:
                 self._on_left(peer, reason)
             case Received(peer, message):
                 self._on_message(peer, message)
-            case Tick(now_s, unix_s):
-                self._on_tick(now_s, unix_s)
+            case Tick(now_s):
+                self._on_tick(now_s)
             case _:
                 assert_never(event)
         self._outbox.extend(self.requests.streams.flush())
@@ -173,9 +173,9 @@ class Core:
         except ValueError as error:
             self._drop(peer, f"its tree does not fit what it has told before: {error}")
 
-    def _on_tick(self, now_s: float, unix_s: float) -> None:
+    def _on_tick(self, now_s: float) -> None:
         self._now_s = now_s
-        self.requests.tick(now_s, unix_s)
+        self.requests.tick(now_s)
         for executor in list(self.executors.values()):
             executor.release_held()
             executor.parking.ask_again(now_s)

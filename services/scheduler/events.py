@@ -13,8 +13,7 @@ from shared.link import Joined, Left, Received
 class Tick(msgspec.Struct, frozen=True):
     """Time passes. Several a second."""
 
-    now_s: float  # monotonic: all that is measured
-    unix_s: float  # what deadlines are given in; it may jump
+    now_s: float  # monotonic
 
 
 class Send(msgspec.Struct, frozen=True):

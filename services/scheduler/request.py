@@ -28,6 +28,7 @@ class Request:
     order: int  # of arrival, that of its first attempt here
     arrived_s: float
     max_new_tokens: int  # as asked for, or less: what the executors have room for
+    expires_s: float | None = None
     tenant: str = field(init=False)
     prompt_tokens: int = field(init=False)
     constraint_key: str | None = field(init=False)  # None: any output will do
@@ -89,8 +90,8 @@ class Request:
         """Whether nothing has to be compiled for it there, as far as is known."""
         return self.constraint_key is None or self.compiled_by == executor
 
-    def is_overdue(self, unix_s: float) -> bool:
-        return self.submit.deadline_s is not None and self.submit.deadline_s <= unix_s
+    def is_overdue(self, now_s: float) -> bool:
+        return self.expires_s is not None and self.expires_s <= now_s
 
     def leave_lane(self) -> None:
         """The executor forgets it; the lane's number is released in the next plan."""

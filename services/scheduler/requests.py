@@ -32,7 +32,7 @@ TAKE_OVER_S = 1.0  # what a request waits at one executor while another one is i
 class Requests:
     """Args:
     executors: those that are linked, by peer.
-    now_s, unix_s: until the first tick.
+    now_s: until the first tick.
     """
 
     def __init__(
@@ -42,13 +42,11 @@ class Requests:
         outbox: Outbox,
         *,
         now_s: float,
-        unix_s: float,
     ) -> None:
         self._config = config
         self._executors = executors
         self._outbox = outbox
         self._now_s = now_s
-        self._unix_s = unix_s  # for deadlines alone
         self._arrivals = 0
         self.draining = False
         self._balance = routing.Balance(config.balance_requests, config.balance_factor, config.balance_tokens)
@@ -87,7 +85,8 @@ class Requests:
             self._outbox.send(submit.gateway, wire.Rejected(submit.request_id, attempt, accepted))
             return
         order, arrived_s = self.ledger.place(key) or self._next_place()
-        request = Request(submit, order, arrived_s, accepted)
+        expires_s = None if submit.time_left_s is None else self._now_s + submit.time_left_s
+        request = Request(submit, order, arrived_s, accepted, expires_s)
         self.ledger.add(request)
         self.shares.enter(request.tenant)
         self._route(request)
@@ -116,7 +115,6 @@ class Requests:
             waiting=self.waiting_count,
             max_waiting=self._config.max_queued_requests,
             draining=self.draining,
-            unix_s=self._unix_s,
         )
         prompt_tokens, output_tokens = len(submit.prompt_token_ids), len(submit.resume_token_ids)
         return refused or self._clamp(prompt_tokens, output_tokens, submit.max_new_tokens)
@@ -182,9 +180,9 @@ class Requests:
         held: dict[Key, int] = {(gateway, entry.request_id): entry.attempt for entry in audit.open}
         self.streams.close(lambda key, attempt: key[0] == gateway and held.get(key) != attempt)
 
-    def tick(self, now_s: float, unix_s: float) -> None:
-        self._now_s, self._unix_s = now_s, unix_s
-        for request in [request for request in self.ledger.open.values() if request.is_overdue(unix_s)]:
+    def tick(self, now_s: float) -> None:
+        self._now_s = now_s
+        for request in [request for request in self.ledger.open.values() if request.is_overdue(now_s)]:
             self._fail(request, admission.DEADLINE_EXCEEDED)
         self.ledger.forget(now_s)
         self.streams.close_oldest(now_s)

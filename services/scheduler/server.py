@@ -17,7 +17,6 @@ from shared.service import Context
 class Scheduler:
     """Args:
     clock: monotonic time.
-    unix_clock: Unix time, for deadlines.
     """
 
     def __init__(
@@ -25,19 +24,15 @@ class Scheduler:
         context: Context,
         *,
         clock: Callable[[], float] = time.monotonic,
-        unix_clock: Callable[[], float] = time.time,
     ) -> None:
         config = context.config
         self._context = context
         self._clock = clock
-        self._unix_clock = unix_clock
         self._log = logging.get()
         self._events: deque[Event] = deque()
         self._is_handling = False
         self._hub: BoundLink | None = None
-        self.core = Core(
-            config.scheduler, hang_timeout_s=config.supervisor.hang_timeout_s, now_s=clock(), unix_s=unix_clock()
-        )
+        self.core = Core(config.scheduler, hang_timeout_s=config.supervisor.hang_timeout_s, now_s=clock())
 
     async def start(self) -> None:
         self._hub = self._context.bind(
@@ -51,7 +46,7 @@ class Scheduler:
     def tick(self) -> None:
         if self._hub is not None:
             self._hub.tick()
-        self._on_event(Tick(self._clock(), self._unix_clock()))
+        self._on_event(Tick(self._clock()))
 
     async def refresh(self) -> None:
         """Nothing is dialled."""

@@ -63,7 +63,7 @@ class Encoder:
             constraint=request.constraint,
             namespace=request.namespace,
             priority=request.priority,
-            deadline_s=request.deadline_s,
+            time_left_s=request.time_left_s,
         )
 
     def convert(self, request: wire.Text) -> wire.TextReply:

@@ -128,7 +128,7 @@ def generated(tokens, runs, text_options):
     core.gateway_joined("gw")
     core.open(wire.Open("r", 1, "gw", text_options, logprobs=True))
     sampling = wire.Sampling(1, logprobs=True)
-    held = OpenRequest("r", GenerateRequest(prompt="x", sampling=sampling, text=text_options), 0, 0, 0)
+    held = OpenRequest("r", GenerateRequest(prompt="x", sampling=sampling, text=text_options), 0, 0)
     deltas = []
     for number, run in enumerate(runs):
         update = wire.TokenUpdate(

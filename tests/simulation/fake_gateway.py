@@ -37,7 +37,7 @@ class OpenRequest:
             constraint=self.constraint,
             namespace=str(self.prompt[0] % 2),
             priority=self.priority,
-            deadline_s=self.deadline_s,
+            time_left_s=None if self.deadline_s is None else self.deadline_s - self.sent_s,
         )
 
 

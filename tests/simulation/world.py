@@ -24,7 +24,6 @@ from tests.simulation.fake_grammars import REFUSAL, REFUSED
 HUB = "hub"
 MOVE_S = 0.005
 HANG_TIMEOUT_S = 3.0
-UNIX_S = 1_700_000_000.0  # when the monotonic clock shows 0
 CALM_LIMIT_S = 120.0  # every request must end within so long once nothing breaks any more
 
 ENCODER = msgspec.msgpack.Encoder()
@@ -108,7 +107,7 @@ class World:
         self.core = self._new_core()
 
     def _new_core(self):
-        return self.core_class(self.config, hang_timeout_s=HANG_TIMEOUT_S, now_s=self.now_s, unix_s=self.unix_s)
+        return self.core_class(self.config, hang_timeout_s=HANG_TIMEOUT_S, now_s=self.now_s)
 
     def _executor(self):
         weather = self.weather
@@ -128,10 +127,6 @@ class World:
 
     def role(self, peer):
         return peer.partition("-")[0]
-
-    @property
-    def unix_s(self):
-        return UNIX_S + self.now_s
 
     @property
     def peers(self):
@@ -254,7 +249,7 @@ class World:
         self.now_s += seconds
         if self.now_s - self.tick_s >= 0.1:
             self.tick_s = self.now_s
-            self.tell_core(Tick(self.now_s, self.unix_s))
+            self.tell_core(Tick(self.now_s))
         if self.now_s - self.beat_s >= 0.5:
             self.beat_s = self.now_s
             for peer in self.executors:
@@ -318,7 +313,7 @@ class World:
             max_new_tokens=rng.randint(1, 32),
             priority=rng.choice((0, 0, 0, 1)),
             stops_at_string=rng.random() < 0.4,
-            deadline_s=self.unix_s + rng.uniform(0.05, 3.0) if self.weather.deadlines and rng.random() < 0.3 else None,
+            deadline_s=self.now_s + rng.uniform(0.05, 3.0) if self.weather.deadlines and rng.random() < 0.3 else None,
             opened_s=self.now_s,
             constraint=self.constraint(prompt) if rng.random() < self.weather.constrained else None,
             logprobs=rng.random() < 0.3,

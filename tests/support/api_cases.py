@@ -66,7 +66,7 @@ class Script(msgspec.Struct, frozen=True):
     def rule(self, encoder: Encoder) -> Rule:
         terms = Terms(Limits.of(Config(), encoder.card), tool_format(encoder.card.chat_template), "", lambda: 1)
         request = READERS[self.case.endpoint](msgspec.json.encode(self.body), terms).parts[0].request
-        submit = encoder.encode(OpenRequest("r", request, 0, 0, 0).encode(), "gw")
+        submit = encoder.encode(OpenRequest("r", request, 0, 0).encode(0), "gw")
         assert isinstance(submit, wire.Submit), submit
         return Rule(match=submit.prompt_token_ids, tokens=self.tokens, fault=self.case.fault)
 

@@ -284,5 +284,5 @@ def _submit_of(encode, gateway):
         constraint=encode.constraint,
         namespace=encode.namespace,
         priority=encode.priority,
-        deadline_s=encode.deadline_s,
+        time_left_s=encode.time_left_s,
     )

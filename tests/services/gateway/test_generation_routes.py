@@ -61,7 +61,7 @@ async def test_chat(served):
     assert reply["usage"]["prompt_tokens_details"] == {"cached_tokens": 2}
     (encode,) = served.pipeline.encodes
     assert encode.messages == (wire.ChatMessage("user", "Hi you"),)
-    assert encode.deadline_s is not None
+    assert encode.time_left_s is not None
 
 
 async def test_a_completion_that_is_cut_says_length(served):

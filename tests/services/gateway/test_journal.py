@@ -53,7 +53,7 @@ class Bench:
         return self.journal.handle(event)
 
     def open(self, request_id="r", timeout_s=1000.0):
-        return self.tell(Opened(request_id, REQUEST, self.now_s + timeout_s, 5000.0))
+        return self.tell(Opened(request_id, REQUEST, self.now_s + timeout_s))
 
     def run(self, request_id="r"):
         """Opened, encoded and accepted."""
@@ -108,7 +108,7 @@ def test_a_request_is_encoded_streamed_and_ended():
                 *("r", 1, REQUEST.sampling, REQUEST.text),
                 prompt="hello",
                 constraint=REQUEST.constraint,
-                deadline_s=5000.0,
+                time_left_s=1000.0,
             ),
         )
     ]
@@ -212,7 +212,7 @@ def test_a_lost_attempt_is_submitted_again_with_all_that_is_known():
                 resume_token_ids=(0, 1),
                 text_offset=2,
                 constraint=REQUEST.constraint,
-                deadline_s=5000.0,
+                time_left_s=1000.0,
             ),
         ),
     ]

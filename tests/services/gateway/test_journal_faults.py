@@ -145,7 +145,7 @@ class World:
     def open(self, choice):
         request_id = f"r{len(self.clients)}"
         self.clients[request_id] = Client(1 + choice % 12)
-        self.tell(Opened(request_id, REQUEST, 1e9, 1e9))
+        self.tell(Opened(request_id, REQUEST, 1e9))
 
     def client_leaves(self, choice):
         request_id = pick(self.clients, choice)

@@ -45,9 +45,8 @@ class Hub:
 
     def __init__(self, **config):
         self.now_s = 1000.0
-        self.unix_s = 1_700_000_000.0
         config = SchedulerConfig(**config)
-        self.core = Core(config, hang_timeout_s=HANG_TIMEOUT_S, now_s=self.now_s, unix_s=self.unix_s)
+        self.core = Core(config, hang_timeout_s=HANG_TIMEOUT_S, now_s=self.now_s)
         self.executors: dict[str, FakeExecutor] = {}
         self.sent: dict[str, list] = {}
         self.dropped: list[str] = []
@@ -68,8 +67,7 @@ class Hub:
 
     def tick(self, seconds: float = 0.1) -> None:
         self.now_s += seconds
-        self.unix_s += seconds
-        self.tell(Tick(self.now_s, self.unix_s))
+        self.tell(Tick(self.now_s))
 
     def join(self, peer: str, role: wire.Role | None = None, info: wire.ExecutorInfo | None = None) -> None:
         role = role or peer.partition("-")[0]

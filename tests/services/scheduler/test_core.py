@@ -215,7 +215,7 @@ def test_a_draining_scheduler_refuses_the_new_and_finishes_the_old():
 
 def test_a_deadline_that_has_passed_already_is_refused():
     hub = Hub().join_all()
-    hub.hear("tokenizer", submit(deadline_s=hub.unix_s - 1))
+    hub.hear("tokenizer", submit(time_left_s=-1))
     error = rejection(hub)
     assert (error.status, error.code) == (504, "deadline_exceeded")
 
@@ -223,14 +223,14 @@ def test_a_deadline_that_has_passed_already_is_refused():
 def test_a_request_that_waits_beyond_its_deadline_is_rejected():
     hub = Hub()
     hub.join(GATEWAY)
-    hub.hear("tokenizer", submit(deadline_s=hub.unix_s + 1)), hub.take(GATEWAY)
+    hub.hear("tokenizer", submit(time_left_s=1)), hub.take(GATEWAY)
     hub.tick(1.1)
     assert rejection(hub).code == "deadline_exceeded"
 
 
 def test_a_request_that_runs_beyond_its_deadline_ends_its_stream_with_the_error():
     hub = Hub().join_all()
-    hub.hear("tokenizer", submit(prompt=PROMPT, deadline_s=hub.unix_s + 1))
+    hub.hear("tokenizer", submit(prompt=PROMPT, time_left_s=1))
     hub.step()
     hub.tick(1.1)
     assert hub.take(EXECUTOR, wire.Cancel) == [wire.Cancel((0,))]
@@ -455,17 +455,6 @@ def test_a_plan_or_result_that_got_lost_costs_the_executor_its_link():
     hub.tick(HANG_TIMEOUT_S - 1)
     assert hub.dropped == []
     hub.tick(2)
-    assert hub.dropped == [EXECUTOR]
-
-
-@pytest.mark.parametrize("jump_s", [-3600.0, 3600.0])
-def test_a_jump_of_the_wall_clock_is_no_stall_and_no_wait(jump_s):
-    hub = Hub(policy="lpm").join_all()
-    hub.hear("tokenizer", submit(prompt=PROMPT))
-    hub.unix_s += jump_s
-    hub.tick()
-    assert hub.dropped == []
-    hub.tick(HANG_TIMEOUT_S + 1)
     assert hub.dropped == [EXECUTOR]
 
 

@@ -18,14 +18,13 @@ PEERS = (*GATEWAYS, *DETOKENIZERS, *EXECUTORS)
 REQUESTS = ("r0", "r1", "r2", "r3")
 ATTEMPTS = st.integers(1, 4)
 CONSTRAINTS = (wire.Constraint("regex", "a+"), wire.Constraint("regex", "b+"))
-UNIX_S = 1_700_000_000.0  # when the test begins
 
 
 class CoreMachine(RuleBasedStateMachine):
     @initialize(policy=st.sampled_from(("fcfs", "lpm")), running=st.integers(1, 3), page_size=st.sampled_from((1, 4)))
     def begin(self, policy, running, page_size):
         config = SchedulerConfig(policy=policy, max_running_requests=running, max_queued_requests=4, max_step_tokens=8)
-        self.core = Core(config, hang_timeout_s=5.0, now_s=0.0, unix_s=UNIX_S)
+        self.core = Core(config, hang_timeout_s=5.0, now_s=0.0)
         self.now_s = 0.0
         self.page_size = page_size
         self.plans = []
@@ -90,7 +89,7 @@ class CoreMachine(RuleBasedStateMachine):
             resume_token_ids=tuple(range(resumed)),
             priority=priority,
             constraint=constraint,
-            deadline_s=None if deadline is None else UNIX_S + self.now_s + deadline,
+            time_left_s=deadline,
         )
         self.tell(Received("tokenizer", message))
 
@@ -119,7 +118,7 @@ class CoreMachine(RuleBasedStateMachine):
     @rule(seconds=st.sampled_from((0.1, 1.0, 6.0, 700.0)))
     def tick(self, seconds):
         self.now_s += seconds
-        self.tell(Tick(self.now_s, UNIX_S + self.now_s))
+        self.tell(Tick(self.now_s))
 
     @precondition(lambda self: self.plans)
     @rule(data=st.data())

@@ -262,7 +262,7 @@ def test_a_question_without_an_answer_is_asked_again():
 
 def test_who_is_parked_fills_the_queue_and_may_be_given_up():
     hub = Hub(max_queued_requests=1).join_all()
-    hub.hear("tokenizer", constrained("r1", deadline_s=hub.unix_s + 1)), hub.hear("tokenizer", constrained("r2"))
+    hub.hear("tokenizer", constrained("r1", time_left_s=1)), hub.hear("tokenizer", constrained("r2"))
     assert [answer.error.code for answer in hub.take(GATEWAY, wire.Rejected)] == ["overloaded"]
     hub.tick(1.1)
     assert [answer.error.code for answer in hub.take(GATEWAY, wire.Rejected)] == ["deadline_exceeded"]

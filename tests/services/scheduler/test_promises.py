@@ -187,7 +187,7 @@ def test_it_has_the_priority_of_those_that_wait_for_it(waiting):
 
 
 def test_a_deadline_ends_one_that_is_held_back(waiting):
-    waiting.hear("tokenizer", submit("late", prompt=prompt_behind(HEAD, 4), deadline_s=waiting.unix_s + 1))
+    waiting.hear("tokenizer", submit("late", prompt=prompt_behind(HEAD, 4), time_left_s=1))
     waiting.step()
     assert len(waiting.core.executors[EXECUTOR].promises) == 3
     waiting.tick(1.1)

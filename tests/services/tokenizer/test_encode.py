@@ -47,7 +47,7 @@ def test_everything_else_is_handed_on():
         "constraint": wire.Constraint("regex", "a+"),
         "namespace": "tenant",
         "priority": 3,
-        "deadline_s": 12.5,
+        "time_left_s": 12.5,
     }
     submit = encode(fields | {"prompt_token_ids": (5, 6), "max_new_tokens": 4})
     assert submit == wire.Submit(

@@ -60,7 +60,7 @@ def test_any_body_is_read_or_refused(read, struct, rules, least):
         refused = None
         try:
             request = read(msgspec.json.encode({**least, **found}), TERMS).parts[0].request
-            msgspec.msgpack.encode(OpenRequest("r", request, 0.0, 0.0, 0.0).encode())
+            msgspec.msgpack.encode(OpenRequest("r", request, 0.0, 0.0).encode(0.0))
         except ApiError as error:
             refused = error.error
         if refused is not None:
@@ -97,7 +97,7 @@ def test_what_is_nested_deeply_travels_or_is_refused(field, levels):
     try:
         request = chat.read_chat(body, TERMS).parts[0].request
         msgspec.msgpack.decode(
-            msgspec.msgpack.encode(OpenRequest("r", request, 0.0, 0.0, 0.0).encode()), type=wire.Encode
+            msgspec.msgpack.encode(OpenRequest("r", request, 0.0, 0.0).encode(0.0)), type=wire.Encode
         )
     except ApiError as error:
         refused = error.error

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import asyncio
 import json
-import sys
 import time
 
+from shared import logging
 from shared.config import Config
 from shared.model_card import load_card
 
@@ -26,11 +26,10 @@ async def announce_ready(config: Config) -> None:
     body = json.dumps(
         {"model": card.model_id, "messages": [{"role": "user", "content": "What is the capital of France?"}]}
     )
-    sys.stdout.write(
+    logging.say(
         f"\nSapwood is ready at {address} with {card.model_id} ({time.monotonic() - started_s:.1f} s). Try:\n\n"
         f"  curl {address}/v1/chat/completions -H 'Content-Type: application/json'{_key_header(config)} -d '{body}'\n\n"
     )
-    sys.stdout.flush()
 
 
 def _address(config: Config) -> str:

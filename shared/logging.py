@@ -1,18 +1,23 @@
 """Logs: one JSON object a line on stdout, with service and whatever else is bound. Knows structlog, nothing of ours.
 
-Prompts, outputs and keys are not logged. Event names are stable: dashboards are built from them.
+Nobody waits for a line to be written (`shared.log_writer`). Prompts, outputs and keys are not logged. Event names are
+stable: dashboards are built from them.
 """
 
 from __future__ import annotations
 
+import atexit
 import logging as stdlib
-import sys
-from typing import Any
+from typing import Any, BinaryIO, TextIO, cast
 
 import msgspec
 import structlog
 
+from shared.log_writer import LineWriter
+
 Logger = structlog.stdlib.BoundLogger
+
+_stdout, _stderr = LineWriter(1), LineWriter(2)  # the process has one of each
 
 
 def configure(service: str, *, level: str = "info", json_lines: bool = True) -> None:
@@ -31,11 +36,29 @@ def configure(service: str, *, level: str = "info", json_lines: bool = True) -> 
             structlog.processors.JSONRenderer(_json) if json_lines else structlog.dev.ConsoleRenderer(),
         ],
         wrapper_class=structlog.make_filtering_bound_logger(getattr(stdlib, level.upper())),
-        # a line is one write, so that lines of several processes do not mix
-        logger_factory=structlog.BytesLoggerFactory() if json_lines else structlog.PrintLoggerFactory(sys.stdout),
+        logger_factory=_factory(json_lines),
         cache_logger_on_first_use=True,
     )
-    stdlib.basicConfig(level=stdlib.WARNING, stream=sys.stderr)
+    stdlib.basicConfig(level=stdlib.WARNING, stream=_stderr)
+    atexit.register(drain)
+
+
+def say(text: str) -> None:
+    """For people, between the lines."""
+    _stdout.write(text)
+
+
+def drain() -> None:
+    """Before the process ends: give what was said a moment to be written."""
+    _stdout.drain()
+    _stderr.drain()
+
+
+def _factory(json_lines: bool) -> structlog.typing.WrappedLogger:
+    """Both write a line at once, so that lines of several processes do not mix."""
+    if json_lines:
+        return structlog.BytesLoggerFactory(cast(BinaryIO, _stdout))
+    return structlog.WriteLoggerFactory(cast(TextIO, _stdout))
 
 
 def _json(line: structlog.typing.EventDict, **_options: Any) -> bytes:

@@ -131,7 +131,7 @@ def main(role: wire.Role, build: Build) -> None:
     except (ConfigError, PlainTcpError) as error:
         logging.get().error("cannot_start", reason=str(error))
         code = EXIT_CONFIG
-    sys.stdout.flush()
+    logging.drain()
     os._exit(code)  # a step thread that hangs must not keep the process
 
 
@@ -257,5 +257,5 @@ class _Runner:
 
     def _end(self, code: int) -> None:
         """At once: who cannot trust its own state has nothing to finish."""
-        sys.stdout.flush()
+        logging.drain()
         os._exit(code)

@@ -1,7 +1,8 @@
 """Namespaces of the prefix cache, by name: a tenant's own, or a division of it that a client has asked for.
 
 Requests of different namespaces never share anything. Shares and quotas are the tenant's: they cannot be had twice by
-making up divisions.
+making up divisions. A tenant's name also says for how many it counts where the cache is shared out, if not for one, so
+that whoever has the name needs to be told nothing else.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ import hashlib
 import msgspec
 
 SEPARATOR = "/"  # in no tenant's name
+WEIGHT = "*"  # before a tenant's weight
+MAX_WEIGHT = 999
 
 
 def namespace(tenant: str, extra_key: str | None = None, cache_salt: str | None = None) -> str:
@@ -23,3 +26,13 @@ def namespace(tenant: str, extra_key: str | None = None, cache_salt: str | None 
 
 def tenant_of(namespace: str) -> str:
     return namespace.partition(SEPARATOR)[0]
+
+
+def weighted(tenant: str, weight: int) -> str:
+    """The name of a tenant that counts for so many."""
+    return tenant if weight == 1 else f"{tenant}{WEIGHT}{weight}"
+
+
+def weight_of(tenant: str) -> int:
+    weight = tenant.partition(WEIGHT)[2]
+    return int(weight) if weight.isdecimal() and len(weight) <= len(str(MAX_WEIGHT)) else 1

@@ -2,10 +2,11 @@
 
 Knows sums of tokens by tenant. Does not know requests or the tree.
 
-A part of the pool is kept for the tenants, in equal quotas. A tenant counts as one of them while it has anything in the
-tree, or a request that has begun; a single one has the quota that it would have beside another. So whoever begins can
-only lower the quotas, and make more room than was said. For a request of a tenant, its own idle leaves can be evicted,
-and those of the others as far as they have more cached, pinned or not, than their quotas.
+A part of the pool is kept for the tenants, in quotas by their weights: equal ones, unless some count for several. A
+tenant counts while it has anything in the tree, or a request that has begun; a single one has the quota that it would
+have beside another of weight 1. So whoever begins can only lower the quotas, and make more room than was said. For a
+request of a tenant, its own idle leaves can be evicted, and those of the others as far as they have more cached, pinned
+or not, than their quotas.
 """
 
 from __future__ import annotations
@@ -14,7 +15,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from services.executor.eviction import Leaves, Policy
-from shared.namespaces import tenant_of
+from shared.namespaces import tenant_of, weight_of
+from shared.tokens import pages_down
 
 QUOTA = 0.5  # of the pool
 
@@ -26,6 +28,10 @@ class Account:
     namespaces: set[str] = field(default_factory=set)
     pinned_tokens: int = 0  # in the tree
     evictable_tokens: int = 0
+    weight: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.weight = weight_of(self.tenant)
 
     @property
     def cached_tokens(self) -> int:
@@ -67,23 +73,23 @@ class Accounts:
     def of(self, namespace: str) -> Account:
         return self._by_namespace[namespace]
 
-    @property
-    def quota_tokens(self) -> int:
-        """Of each tenant."""
-        return self._kept_tokens // max(2, len(self._by_tenant)) // self._page_size * self._page_size
+    def quotas(self) -> dict[Account, int]:
+        total = sum(account.weight for account in self)
+        return {
+            account: pages_down(self._kept_tokens * account.weight // max(total, account.weight + 1), self._page_size)
+            for account in self
+        }
 
     def protected(self) -> dict[str, int]:
         """By tenant: of its evictable tokens, how many the others cannot have. Only those who have any."""
-        quota = self.quota_tokens
-        protected = {account.tenant: _protected(account, quota) for account in self}
+        protected = {account.tenant: _protected(account, quota) for account, quota in self.quotas().items()}
         return {tenant: tokens for tenant, tokens in protected.items() if tokens}
 
     def limits(self, tenant: str) -> dict[Account, int]:
         """How much can be evicted of each account for a request of this tenant."""
-        quota = self.quota_tokens
         return {
             account: account.evictable_tokens - (0 if account.tenant == tenant else _protected(account, quota))
-            for account in self
+            for account, quota in self.quotas().items()
         }
 
     def no_limits(self) -> dict[Account, int]:

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from services.executor.eviction import least_recently_used
 from services.executor.quota import Accounts
@@ -19,10 +21,44 @@ def limits(made: Accounts, tenant: str) -> dict[str, int]:
     return {account.tenant: tokens for account, tokens in made.limits(tenant).items()}
 
 
-@pytest.mark.parametrize(("count", "page_size", "quota"), [(0, 1, 50), (1, 1, 50), (2, 1, 50), (3, 1, 33), (3, 16, 32)])
+def quotas(made: Accounts) -> dict[str, int]:
+    return {account.tenant: tokens for account, tokens in made.quotas().items()}
+
+
+@pytest.mark.parametrize(("count", "page_size", "quota"), [(1, 1, 50), (2, 1, 50), (3, 1, 33), (3, 16, 32)])
 def test_quotas_are_equal_parts_in_whole_pages(count: int, page_size: int, quota: int) -> None:
     made = accounts(page_size=page_size, **{f"tenant-{number}": (0, 0) for number in range(count)})
-    assert made.quota_tokens == quota
+    assert set(quotas(made).values()) == {quota}
+
+
+@pytest.mark.parametrize(
+    ("tenants", "expected"),
+    [
+        (["a*4"], {"a*4": 80}),
+        (["a*4", "b"], {"a*4": 80, "b": 20}),
+        (["a*3", "b*2", "c"], {"a*3": 50, "b*2": 33, "c": 16}),
+        (["a*0"], {"a*0": 0}),
+        (["a*0", "b"], {"a*0": 0, "b": 50}),
+    ],
+)
+def test_who_counts_for_several_has_as_many_parts(tenants: list[str], expected: dict[str, int]) -> None:
+    assert quotas(accounts(**dict.fromkeys(tenants, (0, 0)))) == expected
+
+
+@given(st.lists(st.integers(0, 20), min_size=1, max_size=6), st.integers(0, 20), st.sampled_from([1, 16]))
+def test_whoever_begins_lowers_quotas_that_fit_together(weights: list[int], newcomer: int, page_size: int) -> None:
+    made = accounts(1000, page_size, **{f"{number}*{weight}": (0, 0) for number, weight in enumerate(weights)})
+    before = quotas(made)
+    made.open(f"new*{newcomer}")
+    after = quotas(made)
+    assert sum(after.values()) <= 1000
+    assert all(after[tenant] <= quota for tenant, quota in before.items())
+
+
+def test_what_others_take_leaves_a_weighted_quota() -> None:
+    made = accounts(**{"a*4": (0, 100), "b": (0, 100)})
+    assert limits(made, "b") == {"a*4": 20, "b": 100}
+    assert limits(made, "a*4") == {"a*4": 100, "b": 80}
 
 
 def test_divisions_do_not_have_quotas_of_their_own() -> None:
@@ -30,7 +66,7 @@ def test_divisions_do_not_have_quotas_of_their_own() -> None:
     for namespace in ("a", "a/one", "a/two", "b"):
         made.open(namespace)
     assert made.of("a/one") is made.of("a")
-    assert made.quota_tokens == 50
+    assert quotas(made) == {"a": 50, "b": 50}
     for namespace in ("a", "a/two"):
         made.close(namespace)
     made.of("a/one").evictable_tokens = 5

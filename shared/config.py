@@ -10,13 +10,14 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias, get_args, get_origin
 
 import msgspec
 import yaml
 from msgspec import Meta
 
 from shared.conflicts import conflicts
+from shared.namespaces import MAX_WEIGHT
 
 ENV_PREFIX = "SAPWOOD_"
 
@@ -52,21 +53,53 @@ class LinksConfig(Section, frozen=True):
     front_bind: str | None = None
     hub: str = "ipc://{run_dir}/hub.sock"
     hub_bind: str | None = None
+    keys_dir: str | None = None  # made by `sapwood link-keys`; a process needs its own role's folder there, no other
     allow_plain_tcp: bool = False
     silence_s: PositiveFloat = 5.0
+
+
+class KeyLimits(Section, frozen=True):
+    """What one key may have. Null: what the default says; there, no limit."""
+
+    requests_per_minute: PositiveInt | None = None
+    tokens_per_minute: PositiveInt | None = None  # of prompts and outputs
+    concurrent_requests: PositiveInt | None = None  # at one gateway
+    cache_weight: Annotated[int, Meta(ge=0, le=MAX_WEIGHT)] | None = (
+        None  # for how many it counts in the cache's quotas
+    )
+
+
+class KeyLimitsConfig(Section, frozen=True):
+    default: KeyLimits = KeyLimits()
+    names: dict[str, KeyLimits] = {}  # by the name of the key
+    storage: str = "async+memory://"  # where requests and tokens are counted; async+redis://HOST: for several gateways
+
+    def of(self, name: str | None) -> KeyLimits:
+        own = self.names.get(name or "", KeyLimits())
+        fields = KeyLimits.__struct_fields__
+        chosen = {field: getattr(own, field) for field in fields if getattr(own, field) is not None}
+        return msgspec.structs.replace(self.default, **chosen)
 
 
 class GatewayConfig(Section, frozen=True):
     host: str = "127.0.0.1"
     port: Port = 30000
-    api_keys: tuple[str, ...] = ()
-    api_keys_file: str | None = None  # one key a line, optionally "name: key"
+    allow_open: bool = False  # without API keys, listen also where other machines reach it
+    allowed_hosts: tuple[str, ...] = ()  # names it is called by, without API keys; see services.gateway.hosts
+    api_keys: tuple[str, ...] = ()  # each "key", "name: key" or "name: sha256:digest"
+    api_keys_file: str | None = None  # one such key a line
     admin_key: str | None = None
+    key_limits: KeyLimitsConfig = KeyLimitsConfig()
+    public_metrics: bool = False  # /metrics needs no key
     cors_origins: tuple[str, ...] | None = None  # of web pages that may use it; see services.gateway.cors
     enable_metrics: bool = True
     sglang_metrics: bool = False  # the main figures also under SGLang's names
     show_cached_text: bool = False  # /cache shows the first words of each cached prefix
+    max_connections: PositiveInt = 8192  # beyond it the longest idle one is closed
+    read_timeout_s: PositiveFloat = 30.0  # for the whole of a request's headers, and for the whole of its body
+    keepalive_timeout_s: PositiveFloat = 120.0  # of a connection on which nothing is asked
     max_body_bytes: PositiveInt = 8 * 1024 * 1024
+    max_reading_bytes: PositiveInt = 256 * 1024 * 1024  # of all bodies that are being read at a time
     max_open_requests: PositiveInt = 4096
     max_choices: PositiveInt = 128  # of one request: prompts times samples
     max_stop_strings: PositiveInt = 16
@@ -90,7 +123,8 @@ class SchedulerConfig(Section, frozen=True):
     step_budget_s: PositiveFloat = 0.25  # what one step may take, so that cancels and newcomers never wait long
     max_step_tokens: PositiveInt = 512  # the most prompt tokens in one step, whatever the time budget allows
     max_running_requests: PositiveInt = 64
-    max_queued_requests: PositiveInt = 4096
+    max_queued_requests: PositiveInt = 4096  # that wait: more are refused, see services.scheduler.admission
+    max_queued_tokens: PositiveInt = 1024 * 1024  # of their prompts
     max_wait_s: PositiveFloat = 30.0  # a request that waited so long goes before what its policy prefers
     fair_quantum_tokens: PositiveInt = 4096  # what each tenant may compute before the others have their turn
     balance_tokens: Annotated[int, Meta(ge=0)] = (
@@ -278,6 +312,8 @@ def _inner(values: dict[str, Any], section: str) -> dict[str, Any]:
 
 
 def _known(struct: Any, name: str, dotted: str) -> Any:
+    if get_origin(struct) is dict:
+        return get_args(struct)[1]
     fields = {f.name: f.type for f in msgspec.structs.fields(struct)} if _is_section(struct) else {}
     if name in fields:
         return fields[name]

@@ -3,7 +3,7 @@ import pytest
 import yaml
 
 from shared import config as configuration
-from shared.config import Config, ConfigError, load
+from shared.config import Config, ConfigError, KeyLimits, load
 
 
 def test_defaults_without_any_source():
@@ -50,11 +50,25 @@ def test_flags_win_over_environment_and_environment_over_the_file(tmp_path):
         ({"executor.replicas": 0}, ">= 1"),
         ({"scheduler.balance_factor": 0.5}, ">= 1"),
         ({"gateway": 1}, "Expected `object`"),
+        (
+            {"gateway.key_limits.names": {"alice": {"request_per_minute": 1}}},
+            "'gateway.key_limits.names.alice.request_per_minute'; did you mean 'requests_per_minute'?",
+        ),
+        ({"gateway.key_limits.default.tokens_per_minute": 0}, ">= 1"),
     ],
 )
 def test_what_is_wrong_is_named(overrides, message):
     with pytest.raises(ConfigError, match=message.replace("$", r"\$").replace("?", r"\?")):
         load(overrides=overrides)
+
+
+def test_a_key_has_the_default_limits_where_its_own_are_not_said(tmp_path):
+    file = tmp_path / "sapwood.yaml"
+    file.write_text("gateway: {key_limits: {names: {alice: {requests_per_minute: 9}, bob: {cache_weight: 0}}}}")
+    limits = load(file, overrides={"gateway.key_limits.default.requests_per_minute": 5}).gateway.key_limits
+    assert limits.of("alice") == KeyLimits(requests_per_minute=9)
+    assert limits.of("bob") == KeyLimits(requests_per_minute=5, cache_weight=0)
+    assert limits.of("carol") == limits.of(None) == KeyLimits(requests_per_minute=5)
 
 
 def test_a_file_that_is_no_mapping(tmp_path):

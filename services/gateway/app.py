@@ -6,6 +6,7 @@ import time
 
 from aiohttp import web
 
+from services.gateway.bodies import add_bodies
 from services.gateway.cache_routes import CacheRoutes
 from services.gateway.cors import Origins, cross_origin
 from services.gateway.dispatch import Dispatcher
@@ -31,7 +32,6 @@ def make_app(dispatcher: Dispatcher, settings: Config, card: ModelCard, keys: Ke
     limits = Limits.of(settings, card)
     origins = Origins.of(config, needs_key=keys.are_needed)
     app = web.Application(
-        client_max_size=config.max_body_bytes,
         middlewares=[accounting(metrics), cross_origin(origins), authentication(keys), checked_query],
     )
     app.on_response_prepare.append(common_headers(origins))
@@ -45,4 +45,5 @@ def make_app(dispatcher: Dispatcher, settings: Config, card: ModelCard, keys: Ke
     operations = OperationRoutes(dispatcher, card, limits, metrics, int(time.time()))
     operations.add_to(app.router, enable_metrics=config.enable_metrics)
     openapi.add_to(app.router, card.model_id)
+    add_bodies(app, config)
     return app

@@ -2,7 +2,8 @@
 two shapes that it takes: OpenAI's, and Anthropic's on the routes that are theirs.
 
 ApiError                any refusal or failure with an HTTP status
-└── InvalidRequest      400: the client can mend it; `param` names the field
+├── InvalidRequest      400: the client can mend it; `param` names the field
+└── Unread              the body has not been read to its end, so the connection ends too
 """
 
 from __future__ import annotations
@@ -50,6 +51,10 @@ class InvalidRequest(ApiError):
     def called(self, param: str | None) -> InvalidRequest:
         """The same of a parameter that the client knows by this name."""
         return InvalidRequest(self._problem, param, self.error.code)
+
+
+class Unread(ApiError):
+    pass
 
 
 @contextlib.contextmanager

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from aiohttp import web
 
+from services.gateway.bodies import read_body
 from services.gateway.dispatch import Dispatcher
 from services.gateway.middleware import CALLER
 from services.gateway.schemas.abort import read_abort
@@ -46,9 +47,9 @@ class GenerationRoutes:
 
     async def abort(self, request: web.Request) -> web.Response:
         """End the caller's requests of this `rid`. That there are none is no error: they may just have ended."""
-        self._dispatcher.abort(request[CALLER].tenant, read_abort(await request.read()))
+        self._dispatcher.abort(request[CALLER].tenant, read_abort(await read_body(request)))
         return json_response({})
 
     async def _serve(self, request: web.Request, read: Read) -> web.StreamResponse:
-        call = read(await request.read(), self._serving.terms(request[CALLER].tenant))
+        call = read(await read_body(request), self._serving.terms(request[CALLER].tenant))
         return await self._serving.answer(request, call)

@@ -10,7 +10,7 @@ from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
 
 from services.gateway.cors import Origins
-from services.gateway.errors import CLIENT_CLOSED_STATUS, ApiError, error_form, is_anthropics
+from services.gateway.errors import CLIENT_CLOSED_STATUS, ApiError, Unread, error_form, is_anthropics
 from services.gateway.limits import Caller, Keyring
 from services.gateway.metrics import Metrics
 from services.gateway.query import read_query
@@ -27,11 +27,12 @@ PROBES = frozenset({"/health", "/ready", "/metrics"})  # open to all, and not wo
 ADMIN_ROUTES = frozenset({"/cache", "/flush_cache", "/server_info"})  # each makes an executor stop between two steps
 
 INTERNAL = wire.Error("the server made a mistake", "internal_error", status=500)
+BROKEN_BODY = wire.Error("the body cannot be read", "invalid_body")
 NO_KEY = wire.Error("an API key is needed: Authorization: Bearer KEY, or x-api-key: KEY", "invalid_api_key", status=401)
 WRONG_KEY = wire.Error("this API key is not known here", "invalid_api_key", status=401)
 NO_ADMIN = wire.Error("this route needs the admin key", "admin_required", status=403)
 
-
+SERVER = "sapwood"  # aiohttp would name its version, and Python's
 KEY_HEADERS = ("x-api-key", "api-key")  # of clients of Anthropic's, and of Azure's
 
 
@@ -91,6 +92,7 @@ def common_headers(origins: Origins) -> Callable[[web.Request, web.StreamRespons
 
     async def add(request: web.Request, response: web.StreamResponse) -> None:
         response.headers.update(origins.headers(request.headers.get("Origin")))
+        response.headers["Server"] = SERVER
         record = request.get(RECORD)
         if record is not None:
             response.headers["x-request-id"] = record.request_id
@@ -103,19 +105,26 @@ def common_headers(origins: Origins) -> Callable[[web.Request, web.StreamRespons
 async def _answer(request: web.Request, handler: Handler, log: Any) -> web.StreamResponse:
     try:
         return await handler(request)
+    except Unread as error:
+        return _last_answer(request, error.error)
+    except web.RequestPayloadError:
+        return _last_answer(request, BROKEN_BODY)
     except ApiError as error:
         return error_response(request, error.error)
     except web.HTTPException as error:
         return _translate(request, error)
-    except web.RequestPayloadError:
-        response = error_response(request, wire.Error("the body cannot be read", "invalid_body"))
-        response.force_close()  # nobody knows where the next request would begin
-        return response
     except ConnectionError:
         raise  # the client is gone
     except Exception:
         log.exception("internal_error", request_id=request[RECORD].request_id)
         return error_response(request, INTERNAL)
+
+
+def _last_answer(request: web.Request, error: wire.Error) -> web.Response:
+    """Of a connection where nobody knows where the next request would begin."""
+    response = error_response(request, error)
+    response.force_close()
+    return response
 
 
 def _translate(request: web.Request, error: web.HTTPException) -> web.Response:
@@ -128,8 +137,6 @@ def _translate(request: web.Request, error: web.HTTPException) -> web.Response:
             message = f"{request.method[:32]} is not allowed here, only {allowed}"
             refused = wire.Error(message, "method_not_allowed", status=405)
             return error_response(request, refused, {"Allow": allowed})
-        case web.HTTPRequestEntityTooLarge():
-            return error_response(request, wire.Error("the body is too large", "request_too_large", status=413))
         case _:
             return error_response(request, wire.Error(error.reason, "http_error", status=error.status))
 

@@ -14,6 +14,7 @@ import msgspec
 from aiohttp import web
 
 from services.gateway.background import ROUTE, BackgroundResponse
+from services.gateway.bodies import read_body
 from services.gateway.errors import ApiError, InvalidRequest
 from services.gateway.middleware import CALLER, QUERY, RECORD
 from services.gateway.record import RequestRecord
@@ -54,7 +55,7 @@ class ResponseRoutes:
     async def create(self, request: web.Request) -> web.StreamResponse:
         tenant = request[CALLER].tenant
         history = StoredHistory(self._store, self._running, tenant)
-        asked = read_response(await request.read(), self._serving.terms(tenant), history)
+        asked = read_response(await read_body(request), self._serving.terms(tenant), history)
         if asked.is_background:
             return json_response(self._start(tenant, request[RECORD], asked).response())
         call = asked.call

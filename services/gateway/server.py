@@ -32,6 +32,7 @@ class Gateway:
         self._dispatcher = Dispatcher(self._context)
         self._runner = Runner(
             make_app(self._dispatcher, self._context.config, card, keys),
+            self._config,
             handler_cancellation=True,  # a client that goes away cancels its handler, which frees the work
             shutdown_timeout=LAST_WRITES_S,
         )

@@ -30,10 +30,10 @@ def json_response(body: Any, status: int = 200, headers: Mapping[str, str] | Non
 
 
 def error_response(request: web.Request, error: wire.Error, headers: Mapping[str, str] | None = None) -> web.Response:
-    return json_response(request[FORM](error), error.status, {**(headers or {}), **_retry_headers(error)})
+    return json_response(request[FORM](error), error.status, {**(headers or {}), **retry_headers(error)})
 
 
-def _retry_headers(error: wire.Error) -> dict[str, str]:
+def retry_headers(error: wire.Error) -> dict[str, str]:
     """Clients of OpenAI's and Anthropic's try again on 429 and on all from 500 on, unless they are told not to."""
     if not may_pass(error):
         return {"x-should-retry": "false"}

@@ -6,6 +6,7 @@ from typing import Any
 
 from aiohttp import web
 
+from services.gateway.bodies import read_body
 from services.gateway.dispatch import Dispatcher
 from services.gateway.limits import Limits
 from services.gateway.schemas.anthropic import read_count
@@ -35,7 +36,7 @@ class TextRoutes:
         router.add_post("/v1/messages/count_tokens", self.count)
 
     async def tokenize(self, request: web.Request) -> web.Response:
-        texts = read_tokenize(await request.read(), self._limits, self._tool_format)
+        texts = read_tokenize(await read_body(request), self._limits, self._tool_format)
         replies = await self._replies(texts)
         has_tokens = any(question.with_tokens for question in texts.questions)
         return json_response(
@@ -49,13 +50,13 @@ class TextRoutes:
 
     async def detokenize(self, request: web.Request) -> web.Response:
         """The same text under vLLM's name and under SGLang's."""
-        texts = read_detokenize(await request.read(), self._limits)
+        texts = read_detokenize(await read_body(request), self._limits)
         text = _of_all([reply.text for reply in await self._replies(texts)], texts)
         return json_response({"prompt": text, "text": text})
 
     async def count(self, request: web.Request) -> web.Response:
         """Of a conversation, as Anthropic has it."""
-        question = read_count(await request.read(), self._limits, self._tool_format, self._reasoning)
+        question = read_count(await read_body(request), self._limits, self._tool_format, self._reasoning)
         return json_response({"input_tokens": (await self._dispatcher.text(question, TEXT_TIMEOUT_S)).count})
 
     async def info(self, _request: web.Request) -> web.Response:

@@ -1,10 +1,13 @@
 """What is refused before there is a request."""
 
 import asyncio
+import contextlib
 import json
+import resource
 
 import pytest
 
+from services.gateway.http_server import SPARE_FILES, connection_limit
 from shared import wire
 from tests.support.served_gateway import serving
 
@@ -39,7 +42,10 @@ async def sent(served, raw):
         (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 400),
         (b"GET /" + b"x" * 10_000 + b" HTTP/1.1\r\nHost: x\r\n\r\n", 431),
         (HEAD + b"Long: " + b"x" * 10_000 + b"\r\n\r\n", 431),
-        (HEAD + b"".join(b"h%d: x\r\n" % number for number in range(200)) + b"\r\n", 400),
+        (HEAD + b"".join(b"h%d: x\r\n" % number for number in range(200)) + b"\r\n", 431),
+        (HEAD + b"".join(b"h%d: %s\r\n" % (number, b"x" * 8000) for number in range(20)), 431),  # and no end
+        (b"GET /health HTTP/2.0\r\nHost: x\r\n\r\n", 505),
+        (b"GET /health\r\n\r\n", 505),
         (b"POST /generate HTTP/1.1\r\nHost: x\r\nContent-Length: x\r\n\r\n", 400),
         (HEAD + b"Expect: nothing\r\n\r\n", 417),
     ],
@@ -75,7 +81,94 @@ async def test_the_connection_of_a_stream_that_fails_serves_the_next_request(ser
     await writer.wait_closed()
 
 
-async def test_a_body_that_cannot_be_read_ends_the_connection_and_says_so(served):
-    raw = b"POST /generate HTTP/1.1\r\nHost: x\r\nContent-Encoding: gzip\r\nContent-Length: 2\r\n\r\n{}"
-    status, headers, body = await sent(served, raw)
-    assert (status, headers["connection"], body["error"]["code"]) == (400, "close", "invalid_body")
+@pytest.mark.parametrize(
+    "headers",
+    [
+        b"Content-Length: 2\r\nTransfer-Encoding: chunked\r\n",
+        b"Content-Length: 2\r\nContent-Length: 3\r\n",
+        b"Transfer-Encoding: chunked, gzip\r\n",
+        b"Transfer-Encoding: xchunked\r\n",
+        b"Content-Length: +2\r\n",
+        b"Content-Length : 2\r\n",
+        b"Content-Length: 2\r\n folded\r\n",
+        b"Content-Length: 2\nX: y\r\n",
+        b"X: a\rb\r\nContent-Length: 2\r\n",
+        b"X: a\x00b\r\nContent-Length: 2\r\n",
+        b"Host: y\r\nContent-Length: 2\r\n",
+    ],
+)
+async def test_where_a_body_ends_is_never_a_matter_of_opinion(served, headers):
+    """Proxies that read it otherwise would take the rest for a request of somebody else."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", served.gateway.port)
+    writer.write(b"POST /generate HTTP/1.1\r\nHost: x\r\n" + headers + b"\r\n{}" + HEAD + b"\r\n")
+    async with asyncio.timeout(5):
+        answer = await reader.read()
+    assert answer.startswith(b"HTTP/1.0 400 ")
+    assert answer.count(b"HTTP/1.") == 1 + answer.count(b"this is not HTTP/1.1")
+    writer.close()
+
+
+@pytest.mark.parametrize("start", [b"G", HEAD, b"POST /generate HTTP/1.1\r\nHost: x\r\n"], ids=repr)
+async def test_headers_that_do_not_come_to_an_end_are_given_up(tmp_path, tiny_card, start):
+    async with serving(tmp_path, tiny_card, read_timeout_s=0.05) as served:
+        reader, writer = await asyncio.open_connection("127.0.0.1", served.gateway.port)
+        writer.write(start)
+        async with asyncio.timeout(5):
+            answer = await reader.read()
+        assert b"HTTP/1.1 408 " in answer
+        assert b'"code":"request_timeout"' in answer
+        writer.close()
+
+
+async def test_a_byte_at_a_time_makes_it_no_longer(tmp_path, tiny_card):
+    async with serving(tmp_path, tiny_card, read_timeout_s=0.05) as served:
+        reader, writer = await asyncio.open_connection("127.0.0.1", served.gateway.port)
+        end = asyncio.create_task(reader.read())
+        async with asyncio.timeout(5):
+            with contextlib.suppress(ConnectionError):
+                while not end.done():
+                    writer.write(b"x")
+                    await writer.drain()
+                    await asyncio.sleep(0)
+                await end
+        writer.close()
+
+
+@pytest.mark.parametrize("start", [b"", HEAD + b"\r\n"])
+async def test_an_idle_connection_ends(tmp_path, tiny_card, start):
+    async with serving(tmp_path, tiny_card, keepalive_timeout_s=0.05) as served:
+        reader, writer = await asyncio.open_connection("127.0.0.1", served.gateway.port)
+        writer.write(start)
+        async with asyncio.timeout(5):
+            assert (await reader.read()).count(b"HTTP/1.1 ") == bool(start)
+        writer.close()
+
+
+async def test_one_connection_too_many_is_turned_away_if_none_is_idle(tmp_path, tiny_card):
+    body = b'{"text": "x"}'
+    async with serving(tmp_path, tiny_card, max_connections=3) as served:
+        await served.client.close()
+        served.pipeline.auto = False
+        busy = [await asyncio.open_connection("127.0.0.1", served.gateway.port) for _ in range(3)]
+        for _, writer in busy:
+            writer.write(b"POST /generate HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
+        await served.until(lambda: len(served.pipeline.runs) == 3)
+        status, headers, reply = await sent(served, HEAD + b"\r\n")
+        assert (status, headers["retry-after"], reply["error"]["code"]) == (503, "1", "overloaded")
+        served.pipeline.emit()
+        async with asyncio.timeout(5):
+            for reader, _ in busy:
+                assert (await reader.readuntil(b"\r\n")).startswith(b"HTTP/1.1 200 ")
+            assert (await sent(served, HEAD + b"\r\n"))[0] == 200
+            await busy[0][0].read()  # to its end: the oldest idle one has made room
+        for _, writer in busy:
+            writer.close()
+
+
+async def test_the_number_of_connections_is_bounded_by_that_of_open_files(monkeypatch):
+    asked = []
+    monkeypatch.setattr(resource, "setrlimit", lambda _, limits: asked.append(limits))
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (1024, 4096))
+    assert connection_limit(10_000) == 4096 - SPARE_FILES
+    assert connection_limit(100) == 100
+    assert asked == [(4096, 4096)] * 2

@@ -1,27 +1,93 @@
-"""Whether a request is taken in at all, and for how many tokens. Early and clear, before anything is spent on it."""
+"""Whether a request is taken in at all, and for how many tokens. Early and clear, before anything is spent on it.
+
+What waits is bounded in requests and in tokens. No tenant may have more waiting than there is room left: so one that
+floods the server fills half of the queue, two of them a third each, and there is always room for another. A server
+without keys has one tenant, which has it all.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+from services.scheduler.backlog import NOTHING, Load, total
 from shared import wire
+from shared.config import SchedulerConfig
+from shared.drain_rate import DrainRate
+from shared.namespaces import tenant_of
 
 RETRY_AFTER_S = 1.0
+LEAST_RETRY_AFTER_S, MOST_RETRY_AFTER_S = 0.1, 60.0
+DOUBT = 2.0  # the order of the queue and its pace change: a wait is not known to be too long before it is so many times
 
 DEADLINE_EXCEEDED = wire.Error("the request did not end before its deadline", "deadline_exceeded", status=504)
+POISONED = wire.Error("the executor died twice while it worked on this request alone", "poisoned_request", status=500)
 DRAINING = wire.Error("the server is shutting down", "shutting_down", status=503, retry_after_s=RETRY_AFTER_S)
 
 
-def refusal(submit: wire.Submit, *, waiting: int, max_waiting: int, draining: bool) -> wire.Error | None:
-    """Why the request is not taken in. One that was before (attempt > 1) passes the queue's bound and draining."""
+def refusal(
+    submit: wire.Submit,
+    waiting: Mapping[str, Load],
+    drain: DrainRate,
+    config: SchedulerConfig,
+    *,
+    draining: bool,
+    now_s: float,
+) -> wire.Error | None:
+    """Why the request is not taken in. One that was before (attempt > 1) passes the queue's bounds and draining.
+
+    Args:
+        waiting: what does, by tenant.
+        drain: how fast requests have been starting.
+    """
     if submit.time_left_s is not None and submit.time_left_s <= 0:
         return DEADLINE_EXCEEDED
     if submit.attempt > 1:
         return None
     if draining:
         return DRAINING
-    if waiting >= max_waiting:
-        message = f"{waiting} requests are waiting already; try again later"
-        return wire.Error(message, "overloaded", status=429, retry_after_s=RETRY_AFTER_S)
+    return _no_room(submit, waiting, drain, config, now_s) or _too_late(submit, waiting, drain, now_s)
+
+
+def _no_room(
+    submit: wire.Submit, waiting: Mapping[str, Load], drain: DrainRate, config: SchedulerConfig, now_s: float
+) -> wire.Error | None:
+    tenant, in_all = tenant_of(submit.namespace), total(waiting)
+    own, turns = waiting.get(tenant, NOTHING) if tenant else NOTHING, _turns(submit, waiting)
+    excess = own.requests + 1 - (config.max_queued_requests - in_all.requests)
+    if excess > 0:
+        wait_s = drain.wait_s(now_s, requests=excess * turns)
+        return _overloaded(f"{in_all.requests} requests", drain.still_s(now_s) if wait_s is None else wait_s)
+    excess = own.tokens + len(submit.prompt_token_ids) - (config.max_queued_tokens - in_all.tokens)
+    if excess > 0 and waiting:  # else it would never be taken in
+        wait_s = drain.wait_s(now_s, tokens=excess * turns)
+        return _overloaded(f"{in_all.tokens} prompt tokens", drain.still_s(now_s) if wait_s is None else wait_s)
     return None
+
+
+def _too_late(submit: wire.Submit, waiting: Mapping[str, Load], drain: DrainRate, now_s: float) -> wire.Error | None:
+    """If it would have to wait for longer than it has. Who has a priority may not have to wait."""
+    own = waiting.get(tenant_of(submit.namespace), NOTHING)
+    if submit.time_left_s is None or submit.priority > 0 or not own.requests:
+        return None
+    wait_s = drain.wait_s(now_s, requests=own.requests * _turns(submit, waiting))
+    if wait_s is None or wait_s <= DOUBT * submit.time_left_s:
+        return None
+    message = f"about {wait_s:.0f} s to wait, which is more than the {submit.time_left_s:.0f} s that are left"
+    return wire.Error(message, "deadline_unreachable", status=429, retry_after_s=_bounded(wait_s - submit.time_left_s))
+
+
+def _turns(submit: wire.Submit, waiting: Mapping[str, Load]) -> int:
+    """Tenants that take turns."""
+    return len(waiting.keys() | {tenant_of(submit.namespace)})
+
+
+def _overloaded(waiting: str, wait_s: float) -> wire.Error:
+    message = f"{waiting} are waiting already; try again later"
+    return wire.Error(message, "overloaded", status=429, retry_after_s=_bounded(wait_s))
+
+
+def _bounded(retry_after_s: float) -> float:
+    return min(max(retry_after_s, LEAST_RETRY_AFTER_S), MOST_RETRY_AFTER_S)
 
 
 def clamp(prompt_tokens: int, output_tokens: int, max_new_tokens: int, *, limit_tokens: int) -> int | wire.Error:

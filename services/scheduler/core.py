@@ -56,6 +56,7 @@ class Core:
                 self._on_tick(now_s)
             case _:
                 assert_never(event)
+        self.requests.try_suspects()
         self._outbox.extend(self.requests.streams.flush())
         self._plan()
         self._ask()
@@ -81,6 +82,7 @@ class Core:
         self.executors[peer] = Executor(
             peer, name, hello.executor, self.config, self.requests.shares, now_s=self._now_s
         )
+        self.requests.try_suspects()  # before others are sent there
         self.requests.refit()
 
     def _on_left(self, peer: str, reason: str) -> None:
@@ -135,7 +137,7 @@ class Core:
                 self._on_tree_changed(peer, events)
             case wire.Heartbeat(progress):
                 if peer in self.executors:
-                    self.executors[peer].on_heartbeat(progress, self._hang_timeout_s)
+                    self._on_heartbeat(self.executors[peer], progress)
             case wire.Admin():
                 self.requests.draining |= message.op == "drain"
                 self._outbox.extend(self._admin_calls.ask(peer, message, self.executors, self._now_s))
@@ -163,6 +165,11 @@ class Core:
             if not lane.ended:
                 self.requests.report(lane.request, outcome)
         executor.put_back_unstarted()
+
+    def _on_heartbeat(self, executor: Executor, progress: wire.Progress) -> None:
+        executor.on_heartbeat(progress, self._hang_timeout_s)
+        if executor.moves:
+            self.requests.trials.suspects.lives(executor.peer)
 
     def _on_tree_changed(self, peer: str, events: Sequence[wire.TreeEvent]) -> None:
         executor = self.executors.get(peer)
@@ -194,7 +201,9 @@ class Core:
                 if plan is None:
                     break
                 for admit in plan.admits:
-                    self._outbox.extend(streams.open(executor.lanes[admit.lane].request))
+                    request = executor.lanes[admit.lane].request
+                    self.requests.started(request)
+                    self._outbox.extend(streams.open(request))
                 self._outbox.send(executor.peer, plan)
 
     def _ask(self) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from services.scheduler.backlog import NOTHING, Load
 from services.scheduler.executors import PLANS_IN_FLIGHT, Executor
 from services.scheduler.ledger import REMEMBER_REQUESTS
 from services.scheduler.request import Request
@@ -27,9 +28,31 @@ def check(core: Core) -> None:
         placed == len(core.requests.ledger.open),
         f"{placed} requests wait or have a lane, {len(core.requests.ledger.open)} are open",
     )
+    _check_backlog(core, waiting)
+    _check_suspects(core)
     require(core.requests.ledger.remembered <= REMEMBER_REQUESTS, "too many ended requests are remembered")
     for executor in core.executors.values():
         _check_executor(executor)
+
+
+def _check_backlog(core: Core, waiting: list[Request]) -> None:
+    lanes = [lane for executor in core.executors.values() for lane in executor.running()]
+    loads: dict[str, Load] = {}
+    for request in waiting:
+        loads[request.tenant] = loads.get(request.tenant, NOTHING).plus(request)
+    backlog = core.requests.backlog
+    require(backlog.waiting(lane.request for lane in lanes) == loads, "the backlog is not what waits")
+    require(all(load.requests for load in backlog.open.values()), "a tenant is kept in the backlog for nothing")
+
+
+def _check_suspects(core: Core) -> None:
+    trials = core.requests.trials
+    host = None if trials.host is None else trials.host.peer
+    for key, request in core.requests.ledger.open.items():
+        is_held, is_suspect = key in trials.held, trials.suspects.group(key) is not None
+        require(is_suspect or not is_held, f"{key} is held, and no suspect")
+        require(is_held or not is_suspect or request.executor == host, f"{key} is a suspect and not on trial")
+    require(trials.held.keys() <= core.requests.ledger.open.keys(), "a request is held that is over")
 
 
 def _check_place(core: Core, request: Request, *, is_queued: bool) -> None:

@@ -4,6 +4,7 @@
     abort    the gateway has given it up; the detokenizer, if it has opened it, hears of it
     fail     its deadline has passed, its constraint cannot be compiled, or no executor has room for it: the detokenizer
              tells the gateway if it has opened it, else it is Rejected
+    fail     also if it has crashed executors: see `suspects`
     lose     its executor or its detokenizer is gone: Lost, and the gateway submits the next attempt; so it does of
              itself when its link was gone
 
@@ -16,12 +17,14 @@ from collections.abc import Iterator, Mapping
 from itertools import chain
 
 from services.scheduler import admission, routing
+from services.scheduler.backlog import Backlog
 from services.scheduler.executors import Executor
 from services.scheduler.fair_shares import FairShares
 from services.scheduler.ledger import Ledger, Place
 from services.scheduler.outbox import Outbox
 from services.scheduler.request import Key, Request
 from services.scheduler.streams import Streams
+from services.scheduler.trials import Trials
 from services.scheduler.waiting import WaitingQueue
 from shared import wire
 from shared.config import SchedulerConfig
@@ -55,7 +58,9 @@ class Requests:
             config.chosen_policy, max_wait_s=config.max_wait_s, shares=self.shares, index=None
         )  # as long as there is no executor for them
         self.ledger = Ledger()
+        self.backlog = Backlog()
         self.streams = Streams()
+        self.trials = Trials(executors)
 
     @property
     def running_count(self) -> int:
@@ -66,8 +71,13 @@ class Requests:
         """Those that hold no KV."""
         return len(self.ledger.open) - self.running_count
 
+    def _running(self) -> Iterator[Request]:
+        return (lane.request for executor in self._executors.values() for lane in executor.running())
+
     def waiting(self) -> Iterator[Request]:
-        return chain(self.unrouted, *(executor.queued for executor in self._executors.values()))
+        return chain(
+            self.unrouted, self.trials.held.values(), *(executor.queued for executor in self._executors.values())
+        )
 
     # --- taking in ---------------------------------------------------------------------------------------------------
 
@@ -88,6 +98,7 @@ class Requests:
         expires_s = None if submit.time_left_s is None else self._now_s + submit.time_left_s
         request = Request(submit, order, arrived_s, accepted, expires_s)
         self.ledger.add(request)
+        self.backlog.enter(request)
         self.shares.enter(request.tenant)
         self._route(request)
         answer = wire.Accepted(submit.request_id, attempt, submit.prompt_token_ids, accepted)
@@ -110,11 +121,11 @@ class Requests:
 
     def _admit(self, submit: wire.Submit) -> int | wire.Error:
         """How many tokens it may generate, or why it is refused."""
+        waiting = self.backlog.waiting(self._running())
+        if not waiting:
+            self.backlog.drain.restart(self._now_s)
         refused = admission.refusal(
-            submit,
-            waiting=self.waiting_count,
-            max_waiting=self._config.max_queued_requests,
-            draining=self.draining,
+            submit, waiting, self.backlog.drain, self._config, draining=self.draining, now_s=self._now_s
         )
         prompt_tokens, output_tokens = len(submit.prompt_token_ids), len(submit.resume_token_ids)
         return refused or self._clamp(prompt_tokens, output_tokens, submit.max_new_tokens)
@@ -128,8 +139,14 @@ class Requests:
 
     # --- what befalls it ---------------------------------------------------------------------------------------------
 
+    def started(self, request: Request) -> None:
+        """It has got a lane."""
+        self.backlog.drain.left(self._now_s, request.prompt_tokens)
+
     def report(self, request: Request, outcome: wire.Outcome) -> None:
         """What a step has made of it."""
+        if outcome.computed_tokens:
+            self.trials.suspects.computed(request.key, outcome.computed_tokens)
         if request.cached_tokens is None and outcome.computed_tokens:
             request.cached_tokens = outcome.cached_tokens
         if outcome.new_token_ids or outcome.prompt_logprobs or outcome.finish_reason is not None:
@@ -137,6 +154,7 @@ class Requests:
             request.generated += outcome.new_token_ids
             request.scored |= bool(outcome.prompt_logprobs)
         if outcome.finish_reason is not None:
+            self.trials.suspects.clear(request.key)
             self._retire(request, delivered=True)
         elif outcome.waiting == "grammar" and request.constraint_key is not None and request.lane is not None:
             request.compiled_by = None
@@ -156,6 +174,7 @@ class Requests:
         request = self.ledger.open.get(key)
         if request is not None and request.attempt <= abort.attempt:
             self._abort(request)
+            self.trials.suspects.clear(key)
         self.streams.close(lambda closing, attempt: closing == key and attempt <= abort.attempt)
         self.ledger.bury(key, abort.attempt, self._now_s)
 
@@ -193,10 +212,29 @@ class Requests:
             self._give_up(request)
 
     def executor_left(self, executor: Executor) -> None:
-        """Who ran there is lost; who only waited goes elsewhere."""
-        for lane in executor.running():
-            self._lose(lane.request, "its executor is gone")
+        """Who ran there is lost, or given up if it is to blame; who only waited goes elsewhere."""
+        in_hand = {request: tokens for request, tokens in executor.in_hand().items() if self._is_open(request)}
+        reach_tokens = {request.key: tokens for request, tokens in in_hand.items()}
+        guilty = self.trials.suspects.died(executor.peer, reach_tokens, self._now_s)
+        self.trials.left(executor)
         self._route_all(executor)
+        for request in [request for request in in_hand if request.key == guilty]:
+            self._fail(request, admission.POISONED)
+        for lane in executor.running():
+            self._lose(lane.request, "its executor is gone", excused=True)
+        for request in filter(self._is_open, in_hand):  # it has given way in the meantime
+            self._recall(request)
+
+    def try_suspects(self) -> None:
+        """A trial begins, ends or is interrupted: some requests go elsewhere."""
+        if not self.trials.is_busy:
+            return
+        host = self.trials.host
+        for request in self.trials.review(self._now_s, crowded=len(self.unrouted) > 0):
+            self._route(request)
+        if host is not None and self.trials.host is None:
+            for request in list(self.unrouted):
+                self._reroute(request)
 
     def detokenizer_left(self, detokenizer: str) -> None:
         """Who holds nothing and has streamed nothing has lost nothing: another detokenizer will do."""
@@ -210,8 +248,9 @@ class Requests:
 
     def take_over(self, idle: Executor) -> None:
         """An executor that nobody waits for takes one from the busiest, if that is overloaded or lets it wait long."""
-        others = [executor for executor in self._executors.values() if executor is not idle and executor.waiting]
-        if idle.waiting or not others:
+        open_ones = [executor for executor in self._executors.values() if executor is not self.trials.host]
+        others = [executor for executor in open_ones if executor is not idle and executor.waiting]
+        if idle.waiting or idle is self.trials.host or not others:
             return
         busiest = max(others, key=lambda executor: executor.load)
         if self._gives_to(busiest, idle):
@@ -228,11 +267,13 @@ class Requests:
         return not idle.load and self._now_s - busiest.waiting.oldest_s() > TAKE_OVER_S
 
     def _route(self, request: Request) -> None:
-        """To the executor where most of it is known, weighed against the load there."""
+        """To the executor where most of it is known, weighed against the load there; a suspect to its trial."""
+        if self.trials.take(request):
+            return
         options = [
             routing.Option(executor, executor.load, self._known_tokens(executor, request))
             for executor in self._executors.values()
-            if executor.fits(request)
+            if executor is not self.trials.host and executor.fits(request)
         ]
         if not options:
             self.unrouted.add(request)
@@ -249,11 +290,26 @@ class Requests:
             executor.dequeue(request)
             self._route(request)
 
+    def _reroute(self, request: Request) -> None:
+        self._dequeue(request)
+        self._route(request)
+
+    def _recall(self, request: Request) -> None:
+        """From wherever it is, to where it belongs."""
+        if request.lane is not None:
+            self._executors[request.lane.executor].put_back(request)
+        self._reroute(request)
+
     def _dequeue(self, request: Request) -> None:
-        if request.executor is None:
+        if self.trials.held.get(request.key) is request:
+            self.trials.release(request)
+        elif request.executor is None:
             self.unrouted.remove(request)
         else:
             self._executors[request.executor].dequeue(request)
+
+    def _is_open(self, request: Request) -> bool:
+        return self.ledger.open.get(request.key) is request
 
     # --- moves -------------------------------------------------------------------------------------------------------
 
@@ -262,15 +318,16 @@ class Requests:
         self._withdraw(request, delivered=False)
 
     def _fail(self, request: Request, error: wire.Error) -> None:
+        self.trials.suspects.clear(request.key)
         if request.detokenizer is None:
             answer = wire.Rejected(request.submit.request_id, request.attempt, error)
             self._outbox.send(request.submit.gateway, answer)
         self.streams.update(request, request.ending("error", error))
         self._withdraw(request, delivered=request.detokenizer is not None)
 
-    def _lose(self, request: Request, reason: str) -> None:
+    def _lose(self, request: Request, reason: str, *, excused: bool = False) -> None:
         request_id, attempt = request.submit.request_id, request.attempt
-        self._outbox.send(request.submit.gateway, wire.Lost(request_id, attempt, reason))
+        self._outbox.send(request.submit.gateway, wire.Lost(request_id, attempt, reason, excused))
         self._outbox.note("request_lost", request_id=request_id, attempt=attempt, reason=reason)
         self._give_up(request)
 
@@ -289,6 +346,7 @@ class Requests:
     def _retire(self, request: Request, *, delivered: bool) -> None:
         """This attempt is over here, whatever still arrives about it. Its lane is released in the next plan."""
         self.ledger.end(request, self._now_s, delivered=delivered)
+        self.backlog.leave(request)
         self.shares.leave(request.tenant)
         self.streams.forget(request)
         if request.lane is None:

@@ -1,7 +1,7 @@
 """The gateway's edge to the other stages: the front (bound), the hub (dialled), and the journal between them.
 
 Translates link events into the journal's and carries out its commands; hands each handler the stream of its request.
-Decides nothing about a request itself, except whether there is room for it.
+Decides nothing about a request itself.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import Any, Literal, NamedTuple, assert_never
 
 import msgspec
 
+from services.gateway.admission import Admission
 from services.gateway.calls import Calls
 from services.gateway.errors import ApiError
 from services.gateway.events import (
@@ -43,18 +44,20 @@ from services.gateway.stages import Stages
 from services.gateway.stream import Stream
 from shared import logging, wire
 from shared.link import Joined, Left, LinkEvent, Received
+from shared.namespaces import tenant_of
 from shared.service import Context
 
 TEXTS_AT_ONCE = 4  # asked of the tokenizers, which answer them in turn with the prompts
 ADMIN_SLACK_S = 1.5  # beyond what the scheduler is given: its own answer says more than ours
 
-OVERLOADED = wire.Error("too many open requests; try again later", "overloaded", status=429, retry_after_s=1.0)
+TOO_MANY_TEXTS = wire.Error("too many open requests; try again later", "overloaded", status=429, retry_after_s=1.0)
 DRAINING = wire.Error("the server is shutting down", "shutting_down", status=503, retry_after_s=1.0)
 
 
 class _Reader(NamedTuple):
     stream: Stream
     number: int  # of the generation in the stream
+    tenant: str
 
 
 class Dispatcher:
@@ -75,6 +78,7 @@ class Dispatcher:
             stall_timeout_s=config.gateway.stall_timeout_s,
         )
         self._readers: dict[str, _Reader] = {}  # of the open requests
+        self._admission = Admission(config.gateway.max_open_requests)
         self._finished_requests = 0
         self._admin_calls: Calls[wire.AdminReply] = Calls("scheduler")
         self._text_calls: Calls[wire.TextReply] = Calls("tokenizer")
@@ -92,15 +96,18 @@ class Dispatcher:
         """All of them, in one stream. Raises ApiError (429, 503) when there is no room for them."""
         if self.draining:
             raise ApiError(DRAINING)
-        if len(self._readers) + len(requests) > self._config.max_open_requests:
-            raise ApiError(OVERLOADED)
+        tenant, now_s = tenant_of(requests[0].namespace), self._clock()
+        refusal = self._admission.refusal(tenant, len(requests), now_s)
+        if refusal is not None:
+            raise ApiError(refusal)
         ids = [request_id] if len(requests) == 1 else [f"{request_id}-{index}" for index in range(len(requests))]
         stream = Stream(len(requests), lambda index: self._tell(ClientGone(ids[index])))
+        self._admission.opened(tenant, len(requests), now_s)
         self.idle.clear()
         timeout_s = self._config.request_timeout_s
         for index, (each, request) in enumerate(zip(ids, requests, strict=True)):
-            self._readers[each] = _Reader(stream, index)
-            self._tell(Opened(each, request, self._clock() + timeout_s))
+            self._readers[each] = _Reader(stream, index, tenant)
+            self._tell(Opened(each, request, now_s + timeout_s))
         return stream
 
     def abort(self, tenant: str, client_id: str) -> None:
@@ -125,7 +132,7 @@ class Dispatcher:
         A few are asked at a time, so that prompts beside them do not wait long.
         """
         if self._open_texts >= self._config.max_open_requests:
-            raise ApiError(OVERLOADED)
+            raise ApiError(TOO_MANY_TEXTS)
         self._open_texts += 1
         try:
             async with self._text_turns:
@@ -228,13 +235,19 @@ class Dispatcher:
 
     def _on_hub_message(self, peer: str, message: Any) -> None:
         match message:
-            case wire.Accepted() | wire.Rejected() | wire.Lost():
+            case wire.Accepted() | wire.Lost():
                 self._tell(message)
+            case wire.Rejected(request_id, attempt, error):
+                self._tell(wire.Rejected(request_id, attempt, self._as_told(request_id, error)))
             case wire.Heartbeat(progress):
                 self.stages.progressed(peer, progress)
                 self._tell(HubProgressed(progress.last_seq))
             case wire.AdminReply(call_id):
                 self._admin_calls.answered(call_id, message)
+
+    def _as_told(self, request_id: str, error: wire.Error) -> wire.Error:
+        reader = self._readers.get(request_id)
+        return error if reader is None else self._admission.refused(reader.tenant, error, self._clock())
 
     def _on_left(self, peer: str, reason: str) -> wire.Role:
         gone = self.stages.left(peer)
@@ -267,6 +280,7 @@ class Dispatcher:
     def _on_finished(self, request_id: str, ending: Ending) -> None:
         self._finished_requests += 1
         reader = self._readers.pop(request_id)
+        self._admission.ended(reader.tenant, self._clock())
         reader.stream.finish(reader.number, ending)
         if not self._readers:
             self.idle.set()

@@ -1,0 +1,88 @@
+"""Whether the gateway has room for a request: what is open here is bounded, in all and by tenant as in the scheduler.
+
+A refusal must be quick and cheap, also when nine of ten are refused. So when the scheduler has had no room for a
+tenant, its next ones are refused here for a moment, without going through a tokenizer. Those refused are told to come
+back one after the other, as places become free, and not all at once.
+
+Pure: time comes in. Does not know what a request asks for.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import msgspec
+
+from shared import wire
+from shared.drain_rate import DrainRate
+
+HOLD_S = 0.5  # the longest that a tenant is refused here for what the scheduler has said
+MOST_TURNS = 16  # of places that become free: so many come back one after the other, further ones with the last
+UNKNOWN_S, LONGEST_S = 1.0, 60.0
+
+
+class Line(msgspec.Struct):
+    """Those of a tenant that were told to come back."""
+
+    until_s: float  # the last of them
+    error: wire.Error | None = None  # the scheduler's, with the time in which one place becomes free
+    held_until_s: float = float("-inf")
+
+
+class Admission:
+    """Args:
+    max_open: generations that are open at once.
+    """
+
+    def __init__(self, max_open: int) -> None:
+        self._max_open = max_open
+        self._open: Counter[str] = Counter()  # by tenant
+        self._drain = DrainRate()
+        self._lines: dict[str, Line] = {}
+
+    @property
+    def open(self) -> int:
+        return self._open.total()
+
+    def refusal(self, tenant: str, count: int, now_s: float) -> wire.Error | None:
+        """Why so many more are not taken in."""
+        if count > self._max_open:
+            return wire.Error(f"at most {self._max_open} outputs at once, asked for {count}", "invalid_value")
+        line = self._lines.get(tenant)
+        if line is not None and line.error is not None and now_s < line.held_until_s:
+            return self._in_turn(tenant, line.error, now_s)
+        own = self._open[tenant] if tenant else 0
+        excess = own + count - (self._max_open - self.open)
+        if excess <= 0:
+            return None
+        wait_s = self._drain.wait_s(now_s, requests=excess)
+        retry_after_s = UNKNOWN_S if wait_s is None else wait_s
+        error = wire.Error("too many open requests; try again later", "overloaded", None, 429, retry_after_s)
+        return self._in_turn(tenant, error, now_s)
+
+    def opened(self, tenant: str, count: int, now_s: float) -> None:
+        if not self.open:
+            self._drain.restart(now_s)
+        self._open[tenant] += count
+
+    def ended(self, tenant: str, now_s: float) -> None:
+        """One of them."""
+        self._drain.left(now_s)
+        self._open[tenant] -= 1
+        if not self._open[tenant]:
+            del self._open[tenant]
+
+    def refused(self, tenant: str, error: wire.Error, now_s: float) -> wire.Error:
+        """The scheduler has refused one. Returns what its client is told."""
+        if error.code != "overloaded" or error.retry_after_s is None:
+            return error
+        told = self._in_turn(tenant, error, now_s)
+        line = self._lines[tenant]
+        line.error, line.held_until_s = error, now_s + min(error.retry_after_s, HOLD_S)
+        return told
+
+    def _in_turn(self, tenant: str, error: wire.Error, now_s: float) -> wire.Error:
+        turn_s = error.retry_after_s or UNKNOWN_S
+        line = self._lines.setdefault(tenant, Line(now_s))
+        line.until_s = min(max(line.until_s, now_s) + turn_s, now_s + min(turn_s * MOST_TURNS, LONGEST_S))
+        return msgspec.structs.replace(error, retry_after_s=line.until_s - now_s)

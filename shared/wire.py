@@ -17,7 +17,7 @@ from typing import Any, Literal, TypeAlias
 import msgspec
 
 PROTOCOL = 4
-MAX_MESSAGE_BYTES = 64 * 1024 * 1024
+MAX_MESSAGE_BYTES = 64 * 1024 * 1024  # that anybody may send at once; `max_bytes` is what a speaker may
 
 Role: TypeAlias = Literal["gateway", "tokenizer", "scheduler", "executor", "detokenizer"]
 FinishReason: TypeAlias = Literal["stop", "length", "abort", "error"]
@@ -390,6 +390,7 @@ class Lost(Message, frozen=True):
     request_id: str
     attempt: int
     reason: str
+    excused: bool = False  # with its executor: the scheduler finds out who is to blame, and gives up no other
 
 
 # --- scheduler <-> executor ------------------------------------------------------------------------------------------
@@ -565,3 +566,15 @@ HUB_ACCEPTS: dict[Role, Any] = {
     "detokenizer": HubFromDetokenizer,
     "executor": HubFromExecutor,
 }
+
+_MAX_BYTES: dict[Any, int] = {
+    Hello: 4 * 1024,
+    HubFromGateway: 16 * 1024 * 1024,
+    HubFromTokenizer: 16 * 1024 * 1024,
+    HubFromDetokenizer: 64 * 1024,
+}
+
+
+def max_bytes(accepts: Any) -> int:
+    """The most that one message of this union (or type) may take, so that nothing larger is even decoded."""
+    return _MAX_BYTES.get(accepts, MAX_MESSAGE_BYTES)

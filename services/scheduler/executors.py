@@ -80,6 +80,7 @@ class Executor:
         self.moves = False  # until a heartbeat has shown it: a link can be young and its step thread hang
         self.short = False  # it declined to continue a lane: its room is less than it seems
         self.full = False  # it declined to start one: no other is started before the next tick
+        self.drains = False  # the next plan leaves only when none is in flight
         self.crowded_plans = 0  # in a row, in which decodes have left no time for prompts
         self._next_seq = 1
         self._unused_numbers: list[int] = []
@@ -224,11 +225,19 @@ class Executor:
         for lane in self.lanes.values():
             lane.held = False
 
+    def in_hand(self) -> dict[Request, int]:
+        """Whom the plans in flight are for, and whose constraints it compiles, with how far they may have come."""
+        info, in_hand = self.info, {request: request.known_tokens for request in self.parking.asked()}
+        for lane in chain.from_iterable(flight.lanes for flight in self.flights):
+            forced_tokens = info.forced_tokens if lane.request.constraint_key is not None else 0
+            in_hand[lane.request] = lane.reach_tokens(info.draft_tokens + forced_tokens)
+        return in_hand
+
     # --- plans and results -------------------------------------------------------------------------------------------
 
     @property
     def takes_plan(self) -> bool:
-        return len(self.flights) < PLANS_IN_FLIGHT and self.moves
+        return len(self.flights) < (1 if self.drains else PLANS_IN_FLIGHT) and self.moves
 
     @property
     def next_seq(self) -> int:
@@ -239,6 +248,7 @@ class Executor:
             self._moved_s = flight.sent_s
         self.flights.append(flight)
         self._next_seq += 1
+        self.drains = False
 
     def land(self, result: wire.StepResult, now_s: float) -> list[tuple[Lane, wire.Outcome]] | None:
         """Take over a step's figures.

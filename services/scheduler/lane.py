@@ -154,6 +154,15 @@ class Lane:
         held = computed if self.settled else self.request.known_tokens
         return max(pages_up(end, self.page_size) - pages_up(held, self.page_size), 0)
 
+    def reach_tokens(self, beyond_tokens: int) -> int:
+        """The most that is computed of it once the plans in flight have run.
+
+        Args:
+            beyond_tokens: what a slice that may exceed its length can add.
+        """
+        computed = self.computed_tokens if self.settled else self.hint_tokens
+        return computed + sum(slice_.num_tokens + beyond_tokens * slice_.may_exceed for slice_ in self.in_flight)
+
     def plan(self, seq: int, num_tokens: int, now_s: float) -> None:
         self.in_flight.append(Slice(seq, num_tokens))
         self.served_seq, self.served_s = seq, now_s

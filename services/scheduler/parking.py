@@ -49,6 +49,11 @@ class Parking:
         waiting = self._wants[key].requests if key in self._wants else ()
         return [request for request in waiting if tenant in (None, request.tenant)]
 
+    def asked(self) -> Iterator[Request]:
+        """Those whose constraint the executor has in hand."""
+        for want in self._wants.values():
+            yield from (request for request in want.requests if request.tenant in want.asked_s)
+
     def add(self, request: Request) -> None:
         """Raises ValueError if it has no constraint, or waits here already."""
         key, constraint = request.constraint_key, request.submit.constraint

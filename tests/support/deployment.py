@@ -49,12 +49,23 @@ class Deployment:
         self._extra: list[subprocess.Popen[bytes]] = []
 
     def start(self) -> None:
-        self.run_dir.mkdir(parents=True, exist_ok=True)
+        temporary = self.run_dir / "tmp"  # what is left in it is ours
+        temporary.mkdir(parents=True, exist_ok=True)
         command = [sys.executable, "-m", "sapwood", "serve", "--port", str(self.port), "--run-dir", str(self.run_dir)]
         self.started_s = time.monotonic()
         with self.log_file.open("ab") as log:
-            self.process = subprocess.Popen([*command, *self._arguments], stdout=log, stderr=subprocess.STDOUT)
-        wait_until(self._is_ready, START_TIMEOUT_S, f"the ready line in {self.log_file}")
+            self.process = subprocess.Popen(
+                [*command, *self._arguments],
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                env=os.environ | {"TMPDIR": str(temporary)},
+            )
+        try:
+            wait_until(self._is_ready, START_TIMEOUT_S, f"the ready line in {self.log_file}")
+        except AssertionError:
+            self.process.kill()
+            self.process.wait()
+            raise
         self.ready_after_s = time.monotonic() - self.started_s
 
     def _is_ready(self) -> bool:

@@ -31,6 +31,7 @@ SERVER_COMMANDS = {
     "serve": "start every stage on this machine",
     "run": "start one stage, restarted when it dies (for containers)",
     "prepare": "convert the model once, so that later starts are quick",
+    "link-keys": "make the keys of the links between machines",
     "health": "exit 0 if the processes of the run directory make progress",
 }
 

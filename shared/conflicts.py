@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from shared.exposure import has_keys, is_loopback
+
 if TYPE_CHECKING:
     from shared.config import Config
 
@@ -26,6 +28,14 @@ def conflicts(config: Config) -> Iterator[str]:
     yield from _sizes(config)
     yield from _replicas(config)
     yield from _views(config)
+    yield from _key_limits(config)
+    yield from _links(config)
+
+
+def _links(config: Config) -> Iterator[str]:
+    if config.links.keys_dir is not None and config.links.allow_plain_tcp:
+        plain = "links.allow_plain_tcp (--allow-plain-tcp)"
+        yield f"links.keys_dir encrypts every tcp link, and {plain} is for links without keys: give one of them"
 
 
 def _without_a_cache(config: Config) -> Iterator[str]:
@@ -69,10 +79,16 @@ def _views(config: Config) -> Iterator[str]:
     gateway = config.gateway
     if gateway.sglang_metrics and not gateway.enable_metrics:
         yield "gateway.sglang_metrics (--sglang-metrics) needs gateway.enable_metrics, which is off (--disable-metrics)"
-    is_keyed = bool(gateway.api_keys) or gateway.api_keys_file is not None
-    is_local = gateway.host in ("127.0.0.1", "::1", "localhost")
-    if gateway.show_cached_text and gateway.admin_key is None and (is_keyed or not is_local):
+    is_private = is_loopback(gateway.host) and not has_keys(gateway)
+    if gateway.show_cached_text and gateway.admin_key is None and not is_private:
         yield (
             f"{SHOWN_TEXT} needs gateway.admin_key (--admin-api-key), unless the server has no gateway.api_keys and a "
             "gateway.host that only this machine reaches: nobody else may see the text of others"
         )
+
+
+def _key_limits(config: Config) -> Iterator[str]:
+    gateway = config.gateway
+    limits = gateway.key_limits
+    if (limits.names or limits.default != type(limits.default)()) and not has_keys(gateway):
+        yield "gateway.key_limits are those of API keys, and there are none: gateway.api_keys (--api-keys-file, --api-key)"

@@ -31,6 +31,8 @@ from shared import flags, logging
 from shared.announce import announce_ready
 from shared.config import Config, ConfigError
 from shared.cores import usable_cores
+from shared.exposure import exposure
+from shared.link_keys import make_keys
 from shared.model_card import source_path
 from shared.service import EXIT_CONFIG
 from shared.supervise import ProcessSpec, Supervisor
@@ -50,6 +52,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     flags.add_arguments(prepare)
     health = commands.add_parser("health", help="exit 0 if the processes of the run directory make progress")
     flags.add_arguments(health)
+    keys = commands.add_parser("link-keys", help="make the keys of the links between machines")
+    keys.add_argument("folder", type=Path, help="where; what is there already is kept")
     arguments = parser.parse_args(argv)
     try:
         return _dispatch(arguments)
@@ -59,6 +63,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _dispatch(arguments: argparse.Namespace) -> int:
+    if arguments.command == "link-keys":
+        make_keys(arguments.folder)
+        return 0
     config = configuration.load(arguments.config, environment=os.environ, overrides=flags.overrides(arguments))
     if arguments.command == "health":
         return _health(config)
@@ -170,6 +177,8 @@ def _all_specs(config: Config, config_file: Path) -> list[ProcessSpec]:
 def _check_port(config: Config) -> None:
     if config.gateway.port == 0:
         raise ConfigError("--port 0: name a port")
+    if found := exposure(config.gateway):
+        raise ConfigError(found)
     family = socket.AF_INET6 if ":" in config.gateway.host else socket.AF_INET
     with socket.socket(family) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -18,6 +18,7 @@ import threading
 import time
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal, Protocol
 
 import uvloop
@@ -27,6 +28,7 @@ from shared import config as configuration
 from shared import logging, wire
 from shared.config import Config, ConfigError
 from shared.link import BoundLink, DialledLink, OnEvent, new_identity
+from shared.link_keys import load_keys
 from shared.transport import PlainTcpError, Transport, ZmqTransport
 
 EXIT_BROKEN = 70  # an invariant does not hold: start again
@@ -35,6 +37,8 @@ EXIT_ORPHANED = 79  # the supervisor is gone
 
 LIFELINE_VARIABLE = "SAPWOOD_LIFELINE"  # descriptor of a socket whose other end the supervisor holds
 READY, ALIVE = b"ready\n", b"alive\n"
+
+BOUND: dict[Literal["front", "hub"], wire.Role] = {"front": "gateway", "hub": "scheduler"}  # who binds what
 
 TICK_S = 0.2
 ALIVE_S = 1.0
@@ -105,6 +109,7 @@ class Context:
             self.config.endpoint(endpoint),
             accepts,
             on_event,
+            to=BOUND[endpoint],
             identity=self.identity,
             hello=lambda: wire.Hello(role, wire.PROTOCOL, self.name, executor),
             progress=progress,
@@ -127,7 +132,7 @@ def main(role: wire.Role, build: Build) -> None:
     try:
         config = configuration.load(arguments.config)  # resolved: the launcher has read the environment
         logging.configure(arguments.name, level=config.logging.level, json_lines=config.logging.format == "json")
-        code = uvloop.run(_Runner(config, arguments.name, build, lifeline).run())
+        code = uvloop.run(_Runner(config, role, arguments.name, build, lifeline).run())
     except (ConfigError, PlainTcpError) as error:
         logging.get().error("cannot_start", reason=str(error))
         code = EXIT_CONFIG
@@ -172,8 +177,9 @@ def die_with_parent() -> None:
 
 
 class _Runner:
-    def __init__(self, config: Config, name: str, build: Build, lifeline: Lifeline) -> None:
+    def __init__(self, config: Config, role: wire.Role, name: str, build: Build, lifeline: Lifeline) -> None:
         self._config = config
+        self._role: wire.Role = role
         self._name = name
         self._build = build
         self._lifeline = lifeline
@@ -186,7 +192,7 @@ class _Runner:
         loop.set_exception_handler(self._on_loop_exception)
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._stopping.set)
-        transport = ZmqTransport(allow_plain_tcp=self._config.links.allow_plain_tcp)
+        transport = self._transport()
         service = self._build(Context(self._config, self._name, new_identity(), transport, self._fail))
         try:
             if await self._started(service):
@@ -194,6 +200,11 @@ class _Runner:
         except zmq.ZMQError as error:
             raise ConfigError(f"links: {error.strerror}") from error
         return self._code
+
+    def _transport(self) -> ZmqTransport:
+        links = self._config.links
+        keys = None if links.keys_dir is None else load_keys(Path(links.keys_dir).expanduser(), self._role)
+        return ZmqTransport(keys=keys, allow_plain_tcp=links.allow_plain_tcp)
 
     async def _started(self, service: Service) -> bool:
         """False if a signal came first: what has not started has nothing to finish."""

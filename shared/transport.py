@@ -1,6 +1,9 @@
 """Frames between processes: ROUTER and DEALER over ZeroMQ, and an in-memory twin with the same behaviour.
 
-Knows sockets and addresses. Does not know messages, roles or grants: those are `shared.link`.
+Knows sockets, addresses and keys. Does not know messages or grants: those are `shared.link`.
+
+With keys, tcp is encrypted (CURVE): a dialler knows the key of whom it dials, and the bound side hears only those whose
+keys it lists, and with each of their frames the role that their key stands for. ipc sockets are for this user alone.
 
 The rules (why each option is set): a ROUTER drops silently to unknown peers and past its high-water mark unless
 ROUTER_MANDATORY is on; a restarted peer that comes back under its old identity is ignored unless ROUTER_HANDOVER is
@@ -11,32 +14,38 @@ on; a DEALER without IMMEDIATE queues for a peer that is not there. Every send i
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import ipaddress
+import os
 import socket
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol
 from urllib.parse import urlsplit
 
 import zmq
 
-from shared.wire import MAX_MESSAGE_BYTES
+from shared import wire
+from shared.link_keys import LinkKeys
+from shared.sockets import Doorkeeper, OnDealerFrames, OnRouterFrames, Unreachable, ZmqDealer, ZmqRouter
+
+__all__ = [
+    "DealerSocket",
+    "MemoryTransport",
+    "PlainTcpError",
+    "RouterSocket",
+    "Transport",
+    "Unreachable",
+    "ZmqTransport",
+]
 
 HIGH_WATER_MARK = 20_000  # messages queued for one peer
+ZAP_DOMAIN = b"sapwood"
 LINGER_MS = 200  # how long a closing socket may still deliver what it accepted
-DRAIN_BATCH = 64  # messages handled before the event loop gets its turn
-
-
-class Unreachable(Exception):
-    """The peer is gone, not there yet, or has stopped reading."""
 
 
 class PlainTcpError(Exception):
     """A tcp endpoint beyond this machine, without keys, and nobody said that this is meant."""
-
-
-OnRouterFrames = Callable[[bytes, list[bytes]], None]  # sender's identity, its frames
-OnDealerFrames = Callable[[list[bytes]], None]
 
 
 class RouterSocket(Protocol):
@@ -51,7 +60,7 @@ class DealerSocket(Protocol):
 
 class Transport(Protocol):
     def bind(self, endpoint: str, on_frames: OnRouterFrames) -> RouterSocket: ...
-    def dial(self, endpoint: str, identity: bytes, on_frames: OnDealerFrames) -> DealerSocket: ...
+    def dial(self, endpoint: str, identity: bytes, on_frames: OnDealerFrames, *, to: wire.Role) -> DealerSocket: ...
     def defer(self, call: Callable[[], None]) -> None: ...
     async def resolve(self, endpoint: str) -> list[str]: ...
     def close(self) -> None: ...
@@ -64,32 +73,44 @@ class ZmqTransport:
     """Sockets on the running asyncio loop.
 
     Args:
-        allow_plain_tcp: accept tcp endpoints that are not loopback, although no keys are configured.
+        keys: for every tcp endpoint.
+        allow_plain_tcp: accept tcp endpoints that are not loopback, although there are no keys.
     """
 
-    def __init__(self, *, allow_plain_tcp: bool = False) -> None:
+    def __init__(self, *, keys: LinkKeys | None = None, allow_plain_tcp: bool = False) -> None:
         self._context = zmq.Context()
         self._loop = asyncio.get_running_loop()
+        self._keys = keys
+        self._doorkeeper: Doorkeeper | None = None
         self._allow_plain_tcp = allow_plain_tcp
 
-    def bind(self, endpoint: str, on_frames: OnRouterFrames) -> _ZmqRouter:
+    def bind(self, endpoint: str, on_frames: OnRouterFrames) -> ZmqRouter:
         """Raises zmq.ZMQError if the address is taken, PlainTcpError if it is open to others by accident."""
         self._check(endpoint)
         raw = self._socket(zmq.ROUTER)
         raw.setsockopt(zmq.ROUTER_MANDATORY, 1)
         raw.setsockopt(zmq.ROUTER_HANDOVER, 1)
-        raw.bind(endpoint)
-        return _ZmqRouter(raw, self._loop, lambda frames: on_frames(frames[0], frames[1:]))
+        keys = self._keys_for(endpoint)
+        if keys is not None:
+            self._admit_only_listed(raw, keys)
+        with _private_files():
+            raw.bind(endpoint)
+        return ZmqRouter(raw, self._loop, on_frames, has_keys=keys is not None)
 
-    def dial(self, endpoint: str, identity: bytes, on_frames: OnDealerFrames) -> _ZmqDealer:
+    def dial(self, endpoint: str, identity: bytes, on_frames: OnDealerFrames, *, to: wire.Role) -> ZmqDealer:
         self._check(endpoint)
         raw = self._socket(zmq.DEALER)
         raw.setsockopt(zmq.IDENTITY, identity)
         raw.setsockopt(zmq.IMMEDIATE, 1)
         raw.setsockopt(zmq.RECONNECT_IVL, 50)
         raw.setsockopt(zmq.RECONNECT_IVL_MAX, 1000)
+        keys = self._keys_for(endpoint)
+        if keys is not None:
+            raw.setsockopt(zmq.CURVE_SERVERKEY, keys.public_of(to))
+            raw.setsockopt(zmq.CURVE_PUBLICKEY, keys.public)
+            raw.setsockopt(zmq.CURVE_SECRETKEY, keys.secret)
         raw.connect(endpoint)
-        return _ZmqDealer(raw, self._loop, on_frames)
+        return ZmqDealer(raw, self._loop, on_frames)
 
     def defer(self, call: Callable[[], None]) -> None:
         self._loop.call_soon(call)
@@ -107,88 +128,52 @@ class ZmqTransport:
         return sorted(f"tcp://[{host}]:{url.port}" if ":" in host else f"tcp://{host}:{url.port}" for host in hosts)
 
     def close(self) -> None:
+        if self._doorkeeper is not None:
+            self._doorkeeper.close()
         self._context.term()
+
+    def _keys_for(self, endpoint: str) -> LinkKeys | None:
+        return self._keys if endpoint.startswith("tcp:") else None
+
+    def _admit_only_listed(self, raw: zmq.Socket[bytes], keys: LinkKeys) -> None:
+        if self._doorkeeper is None:
+            self._doorkeeper = Doorkeeper(self._context, self._loop, keys.roles)
+        raw.setsockopt(zmq.CURVE_SERVER, 1)
+        raw.setsockopt(zmq.CURVE_PUBLICKEY, keys.public)
+        raw.setsockopt(zmq.CURVE_SECRETKEY, keys.secret)
+        raw.setsockopt(zmq.ZAP_DOMAIN, ZAP_DOMAIN)
+        raw.setsockopt(zmq.ZAP_ENFORCE_DOMAIN, 1)  # nobody is let in without being asked for
 
     def _socket(self, kind: int) -> zmq.Socket[bytes]:
         raw = self._context.socket(kind)
         raw.setsockopt(zmq.LINGER, LINGER_MS)
         raw.setsockopt(zmq.SNDHWM, HIGH_WATER_MARK)
         raw.setsockopt(zmq.RCVHWM, HIGH_WATER_MARK)
-        raw.setsockopt(zmq.MAXMSGSIZE, MAX_MESSAGE_BYTES)
+        raw.setsockopt(zmq.MAXMSGSIZE, wire.MAX_MESSAGE_BYTES)
         raw.setsockopt(zmq.IPV6, 1)
         return raw
 
     def _check(self, endpoint: str) -> None:
-        if self._allow_plain_tcp or not endpoint.startswith("tcp:"):
+        if self._allow_plain_tcp or self._keys is not None or not endpoint.startswith("tcp:"):
             return
         host = urlsplit(endpoint).hostname or ""
         if host == "localhost" or (_is_address(host) and ipaddress.ip_address(host).is_loopback):
             return
         raise PlainTcpError(
             f"{endpoint} is reachable from other machines and has no keys; "
-            "set links.allow_plain_tcp (--allow-plain-tcp) if the network itself is private"
+            "make some with sapwood link-keys and name their folder in links.keys_dir, or set links.allow_plain_tcp "
+            "(--allow-plain-tcp) if the network itself is private"
         )
 
 
-class _ZmqSocket:
-    """A socket's descriptor only signals changes of state, so after each event and each send we look for ourselves."""
-
-    def __init__(
-        self, raw: zmq.Socket[bytes], loop: asyncio.AbstractEventLoop, on_frames: Callable[[list[bytes]], None]
-    ) -> None:
-        self._raw = raw
-        self._loop = loop
-        self._on_frames = on_frames
-        self._drain_scheduled = False
-        self._descriptor = int(raw.getsockopt(zmq.FD))
-        loop.add_reader(self._descriptor, self._drain)
-        self._drain_soon()
-
-    def close(self) -> None:
-        if self._raw.closed:
-            return
-        self._loop.remove_reader(self._descriptor)
-        self._raw.close()
-
-    def _send(self, frames: Sequence[bytes]) -> None:
-        if self._raw.closed:
-            raise Unreachable("closed")
-        try:
-            self._raw.send_multipart(frames, zmq.NOBLOCK)
-        except zmq.ZMQError as error:
-            raise Unreachable(error.strerror) from error
-        finally:
-            self._drain_soon()
-
-    def _drain_soon(self) -> None:
-        if not self._drain_scheduled:
-            self._drain_scheduled = True
-            self._loop.call_soon(self._drain_scheduled_now)
-
-    def _drain_scheduled_now(self) -> None:
-        self._drain_scheduled = False
-        self._drain()
-
-    def _drain(self) -> None:
-        for _ in range(DRAIN_BATCH):
-            if self._raw.closed:
-                return
-            try:
-                frames = self._raw.recv_multipart(zmq.NOBLOCK)
-            except zmq.Again:
-                return
-            self._on_frames(frames)
-        self._drain_soon()
-
-
-class _ZmqRouter(_ZmqSocket):
-    def send(self, identity: bytes, frames: Sequence[bytes]) -> None:
-        self._send([identity, *frames])
-
-
-class _ZmqDealer(_ZmqSocket):
-    def send(self, frames: Sequence[bytes]) -> None:
-        self._send(frames)
+@contextlib.contextmanager
+def _private_files() -> Iterator[None]:
+    """What is made meanwhile is for this user alone."""
+    umask = os.umask(0o077)
+    try:
+        yield
+    finally:
+        os.umask(umask)
 
 
 def _is_address(host: str) -> bool:
@@ -205,10 +190,12 @@ def _is_address(host: str) -> bool:
 class MemoryTransport:
     """The twin for tests: what is sent lies in `queue` until `pump()` delivers it, in order and in this thread.
 
-    `unplug(identity)` is a peer's sudden death: its frames vanish, and sends to it raise `Unreachable`.
+    `unplug(name)` is a peer's sudden death: the frames of identities that begin so vanish, and sends to them raise
+    `Unreachable`. `roles` is what keys would prove, by identity.
     """
 
     def __init__(self) -> None:
+        self.roles: dict[bytes, wire.Role] = {}
         self.queue: deque[Callable[[], None]] = deque()
         self._routers: dict[str, _MemoryRouter] = {}
         self._dealers: dict[tuple[str, bytes], _MemoryDealer] = {}
@@ -219,7 +206,7 @@ class MemoryTransport:
         self._routers[endpoint] = router = _MemoryRouter(self, endpoint, on_frames)
         return router
 
-    def dial(self, endpoint: str, identity: bytes, on_frames: OnDealerFrames) -> _MemoryDealer:
+    def dial(self, endpoint: str, identity: bytes, on_frames: OnDealerFrames, *, to: wire.Role) -> _MemoryDealer:
         self._dealers[endpoint, identity] = dealer = _MemoryDealer(self, endpoint, identity, on_frames)
         return dealer
 
@@ -238,8 +225,12 @@ class MemoryTransport:
         while self.queue:
             self.queue.popleft()()
 
-    def unplug(self, identity: bytes) -> None:
-        for key in [key for key in self._dealers if key[1] == identity]:
+    def dialled(self, endpoint: str) -> list[bytes]:
+        """The identities of those who have dialled it."""
+        return [identity for dialled, identity in self._dealers if dialled == endpoint]
+
+    def unplug(self, name: bytes) -> None:
+        for key in [key for key in self._dealers if key[1].startswith(name)]:
             del self._dealers[key]
 
     def to_router(self, endpoint: str, identity: bytes, frames: list[bytes]) -> None:
@@ -276,7 +267,7 @@ class _MemoryRouter:
 
     def deliver(self, identity: bytes, frames: list[bytes]) -> None:
         if self._network.is_bound(self._endpoint, self):
-            self._on_frames(identity, frames)
+            self._on_frames(identity, frames, self._network.roles.get(identity))
 
     def close(self) -> None:
         self._network.drop_router(self._endpoint)

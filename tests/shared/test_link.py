@@ -47,11 +47,17 @@ class Pair:
             self.endpoint,
             wire.HubToGateway,
             self.gateway_events.append,
+            to="scheduler",
             identity=identity,
             hello=lambda: wire.Hello(self.role, self.protocol, "gateway"),
             on_refused=self.refusals.append,
             clock=self.clock,
         )
+
+    @property
+    def route(self):
+        (route,) = self.transport.dialled(HUB)
+        return route
 
     def pass_time(self, seconds, *, hub=True, gateway=True):
         for _ in range(int(seconds / 0.5)):
@@ -147,7 +153,7 @@ async def test_a_dialler_that_drops_the_link_joins_afresh():
 
 async def test_an_old_grant_is_not_in_force():
     pair = await Pair().link()
-    stale = pair.transport.dial(HUB, b"other", lambda frames: None)
+    stale = pair.transport.dial(HUB, b"other", lambda frames: None, to="scheduler")
     stale.send([(1).to_bytes(8, "big"), msgspec.msgpack.encode(ABORT)])
     pair.transport.pump()
     assert ABORT not in [getattr(e, "message", None) for e in pair.hub_events]
@@ -176,7 +182,7 @@ async def test_a_role_without_business_here_is_refused():
 async def test_what_the_role_may_not_say_costs_the_link_and_nothing_else(payload):
     pair = await Pair().link()
     grant = (1).to_bytes(8, "big")
-    pair.transport.to_router(HUB, b"gw", [grant, payload])
+    pair.transport.to_router(HUB, pair.route, [grant, payload])
     pair.transport.pump()
     assert [type(e) for e in pair.without_beats(pair.hub_events)] == [Joined, Left, Joined]
 
@@ -185,7 +191,7 @@ async def test_what_the_role_may_not_say_costs_the_link_and_nothing_else(payload
 async def test_garbage_frames_do_nothing(frames):
     pair = await Pair().link()
     before = pair.without_beats(pair.hub_events)
-    pair.transport.to_router(HUB, b"gw", frames)
+    pair.transport.to_router(HUB, pair.route, frames)
     pair.transport.pump()
     assert pair.without_beats(pair.hub_events) == before
 
@@ -260,14 +266,14 @@ async def test_over_zeromq(zmq_transport, tmp_path, unused_tcp_port, scheme):
 
 
 async def test_a_router_does_not_drop_silently(zmq_transport, tmp_path):
-    router = zmq_transport.bind(f"ipc://{tmp_path}/s", lambda identity, frames: None)
+    router = zmq_transport.bind(f"ipc://{tmp_path}/s", lambda *_: None)
     with pytest.raises(Unreachable):
         router.send(b"nobody", [b"x"])
     router.close()
 
 
 async def test_a_dealer_does_not_queue_for_nobody(zmq_transport, tmp_path):
-    dealer = zmq_transport.dial(f"ipc://{tmp_path}/nobody", b"me", lambda frames: None)
+    dealer = zmq_transport.dial(f"ipc://{tmp_path}/nobody", b"me", lambda frames: None, to="scheduler")
     with pytest.raises(Unreachable):
         dealer.send([b"x"])
     dealer.close()
@@ -276,9 +282,9 @@ async def test_a_dealer_does_not_queue_for_nobody(zmq_transport, tmp_path):
 @pytest.mark.parametrize("endpoint", ["tcp://0.0.0.0:5571", "tcp://10.0.0.1:5571", "tcp://gateway:5571"])
 async def test_plain_tcp_beyond_this_machine_needs_saying(zmq_transport, endpoint):
     with pytest.raises(PlainTcpError, match="allow_plain_tcp"):
-        zmq_transport.bind(endpoint, lambda identity, frames: None)
+        zmq_transport.bind(endpoint, lambda *_: None)
     with pytest.raises(PlainTcpError, match="allow_plain_tcp"):
-        zmq_transport.dial(endpoint, b"me", lambda frames: None)
+        zmq_transport.dial(endpoint, b"me", lambda frames: None, to="scheduler")
 
 
 async def test_names_resolve_to_every_address(zmq_transport):

@@ -151,6 +151,7 @@ class FakePipeline:
             self.config.endpoint("front"),
             accepts,
             on_event,
+            to="gateway",
             identity=f"identity of {name}",
             hello=lambda: wire.Hello(role, wire.PROTOCOL, name),
             progress=lambda: wire.Progress(step_age_s=self.step_age_s),

@@ -324,6 +324,7 @@ class ScriptedExecutorService:
             context.config.endpoint("hub"),
             wire.HubToExecutor,
             self._on_hub,
+            to="scheduler",
             identity=context.identity,
             hello=lambda: wire.Hello("executor", wire.PROTOCOL, context.name, self._info),
             progress=self.progress,

@@ -369,7 +369,8 @@ async def test_a_panic_while_loading_ends_the_process_with_its_reason() -> None:
 
 
 async def test_a_refused_hello_ends_the_process(hub: Hub) -> None:
-    hub.link._answer("executor", wire.Refused("another protocol"))
+    (route,) = hub.transport.dialled("hub")
+    hub.link._answer(route, wire.Refused("another protocol"))
     hub.transport.pump()
     assert "another protocol" in hub.failures[0]
 

@@ -24,6 +24,7 @@ class Peer:
             config.endpoint("hub"),
             {"gateway": wire.HubToGateway, "detokenizer": wire.HubToDetokenizer, "executor": wire.HubToExecutor}[role],
             lambda event: self.heard.append(event.message) if isinstance(event, Received) else None,
+            to="scheduler",
             identity=role,
             hello=lambda: wire.Hello(role, wire.PROTOCOL, role, info),
             clock=lambda: 0.0,

@@ -1,4 +1,5 @@
-"""Which program is running here: plain functions, roles and bare generations find their state by it."""
+"""Which program is running here: plain functions, roles and bare generations find their state by it, and outside calls
+the hosts that its author has listed."""
 
 from __future__ import annotations
 
@@ -13,6 +14,23 @@ if TYPE_CHECKING:
     from sapwood.state import State
 
 _STATE: ContextVar[State | None] = ContextVar("sapwood_state", default=None)
+
+
+_API_HOSTS: ContextVar[tuple[str, ...]] = ContextVar("sapwood_api_hosts", default=())
+
+
+def current_api_hosts() -> tuple[str, ...]:
+    return _API_HOSTS.get()
+
+
+@contextlib.contextmanager
+def allowing(api_hosts: tuple[str, ...]) -> Iterator[None]:
+    """Outside calls to these, and no others."""
+    token = _API_HOSTS.set(api_hosts)
+    try:
+        yield
+    finally:
+        _API_HOSTS.reset(token)
 
 
 def current_state() -> State | None:

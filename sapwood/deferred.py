@@ -15,6 +15,7 @@ from typing import Any, Protocol
 import msgspec
 
 from sapwood.backends.protocol import Backend, Generation, Prompt, Sampling, Score
+from sapwood.checks import refuse_to_wait
 from sapwood.loop import BACKGROUND
 from sapwood.trace import Kind
 
@@ -77,9 +78,11 @@ class Deferred:
 
     def outcome(self) -> Outcome:
         """Waits for it. Raises what went wrong."""
+        self._refuse_to_wait()
         return self._started().result()
 
     def error(self) -> BaseException | None:
+        self._refuse_to_wait()
         try:
             return self._started().exception()
         except CancelledError as error:
@@ -93,6 +96,7 @@ class Deferred:
 
     def pieces(self) -> Iterator[str]:
         """The text as it comes. Raises what went wrong."""
+        self._refuse_to_wait()
         seen = 0
         while True:
             with self._bell:
@@ -122,6 +126,10 @@ class Deferred:
     def _ring(self, _future: Future[Outcome]) -> None:
         with self._bell:
             self._bell.notify_all()
+
+    def _refuse_to_wait(self) -> None:
+        if not self.is_done:
+            refuse_to_wait(self.name or self.work.kind)
 
     def _started(self) -> Future[Outcome]:
         assert self._future is not None, "not attached"

@@ -45,21 +45,21 @@ class Forks:
         return self
 
     def join(self, mode: Literal["gather", "concat"] = "gather") -> None:
-        """Waits for the branches. Then the parent's `s["name"]` is the list of theirs ("gather"), or its text goes on
-        with theirs, one after the other ("concat"). What went wrong in a branch is raised where it is read."""
+        """Waits for the branches. Then the parent's `s["name"]` is the list of what they gave the name "name", in their
+        order, without those that gave it nothing. "concat": its text goes on with theirs, too, one after the other.
+
+        What went wrong in a branch is raised where it is read.
+        """
         if mode not in ("gather", "concat"):
             raise ProgramError(f"there is no mode {mode!r}: there are gather and concat")
-        for state in self._states:
-            state._writer.settle()
-        parent = self._parent._writer
-        parent.settle()
-        for name in dict.fromkeys(name for state in self._states for name in state._writer.own_names()):
-            parent.gather(name, [state._writer for state in self._states])
+        parent, branches = self._parent._writer, [state._writer for state in self._states]
+        for writer in (*branches, parent):
+            writer.settle()
         if mode == "concat":
-            for state in self._states:
-                parent.extend(state._writer.own_parts())
-        for state in self._states:
-            state._writer.error()
+            parent.concatenate(branches)
+        parent.gather(branches)
+        for branch in branches:
+            branch.error()
 
 
 def _copied(atom: str | Joinable, state: State) -> str | Joinable:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import msgspec
 
 from sapwood.backends.protocol import GenerateRequest, Generation, Sampling
+from sapwood.checks import checked
 from sapwood.choices import MEASURES, Measure, unconditional_likelihood_normalized
 from sapwood.deferred import Outcome, Situation
 from sapwood.options import with_defaults
@@ -35,17 +37,22 @@ class GenerationWork(msgspec.Struct, frozen=True, kw_only=True):
             prompt_logprobs_from=self.prompt_logprobs_from,
         )
         if situation.show is None or sampling.n > 1:
-            return self._outcome(await situation.backend.generate(request), sampling.n)
+            return await self._outcome(await situation.backend.generate(request), sampling.n)
         last: Generation | None = None
         async for last in situation.backend.stream(request):
             situation.show(last.text)
-        return self._outcome([last] if last else [], 1)
+        return await self._outcome([last] if last else [], 1)
 
-    def _outcome(self, generations: list[Generation], samples: int) -> Outcome:
+    async def _outcome(self, generations: list[Generation], samples: int) -> Outcome:
         """Of several samples the value is a list; the text goes on with the first."""
-        values = [self.form.read(generation.text) for generation in generations]
+        values = await self._values([generation.text for generation in generations])
         value = values if samples > 1 else values[0]
         return Outcome(text=generations[0].text, value=value, generations=tuple(generations))
+
+    async def _values(self, texts: Sequence[str]) -> list[Any]:
+        if self.form is TEXT:
+            return list(texts)
+        return await checked(lambda: [self.form.read(text) for text in texts])
 
     def details(self) -> Mapping[str, str]:
         return {name: str(value) for name, value in msgspec.to_builtins(self.sampling).items()}
@@ -61,7 +68,7 @@ class SelectionWork(msgspec.Struct, frozen=True, kw_only=True):
         scores = await situation.backend.score(
             request, self.choices, unconditional=self.measure is unconditional_likelihood_normalized
         )
-        chosen = scores[self.measure(scores)].choice
+        chosen = scores[await checked(lambda: self.measure(scores))].choice
         return Outcome(text=chosen, value=chosen, scores=tuple(scores))
 
     def details(self) -> Mapping[str, str]:

@@ -34,7 +34,7 @@ class BackgroundLoop:
         """Waits for it; an interrupt ends it."""
         if self._loop is not None and self._process == os.getpid() and threading.current_thread() is self._thread:
             work.close()
-            raise ProgramError("a type's own checks, and measures, cannot ask a server")
+            raise ProgramError("this is where programs' requests run: nobody can wait here for a server")
         future = self.submit(work)
         try:
             return future.result()

@@ -10,9 +10,11 @@ from typing import Any, overload
 
 from sapwood import batch
 from sapwood.backends.protocol import AnyBackend, Sampling
-from sapwood.current import current_state, running
+from sapwood.current import allowing, current_api_hosts, current_state, running
 from sapwood.default_backend import as_backend
 from sapwood.deferred import Work
+from sapwood.errors import ProgramError
+from sapwood.inputs import attached, filled
 from sapwood.options import NAMES, check_names, sampling_of
 from sapwood.session import Session
 from sapwood.state import State
@@ -26,7 +28,8 @@ class Function:
 
     Args:
         bound: arguments that are given already.
-        api_hosts: what its outside calls may reach.
+        api_hosts: what its outside calls may reach, instead of what those of the program may that it goes on in. None:
+            the same as there, and of a run nothing.
     """
 
     def __init__(
@@ -35,15 +38,16 @@ class Function:
         *,
         takes_state: bool = True,
         bound: Mapping[str, Any] | None = None,
-        api_hosts: Iterable[str] = (),
+        api_hosts: Iterable[str] | None = None,
     ) -> None:
         functools.update_wrapper(self, program)
         self.name: str = getattr(program, "__name__", "program")
         self._program = program
         self._takes_state = takes_state
         self._bound = dict(bound or {})
-        self._api_hosts = tuple(api_hosts)
-        parameters = list(inspect.signature(program).parameters.values())[1 if takes_state else 0 :]
+        self._api_hosts = None if api_hosts is None else tuple(api_hosts)
+        self._signature = inspect.signature(program)
+        parameters = list(self._signature.parameters.values())[1 if takes_state else 0 :]
         self._parameters = [each.name for each in parameters if each.kind is not each.VAR_KEYWORD]
         self._takes_any = len(self._parameters) < len(parameters)
 
@@ -53,9 +57,9 @@ class Function:
         if state is None and not (current_state() and not self._takes_state):
             return self.run(*arguments, **named)
         if state is None:
-            return self._program(*arguments, **self._bound | named)
+            return self._go_on(arguments, named)
         with running(state):
-            result = self._program(*arguments, **self._bound | named)
+            result = self._go_on(arguments, named)
             state._writer.settle()
         return result
 
@@ -142,12 +146,32 @@ class Function:
             as_backend(backend),
             defaults,
             streams=stream,
-            api_hosts=self._api_hosts,
             prepared=prepared,
         )
         state = State.new(session)
         first = (state,) if self._takes_state else ()
-        return state, functools.partial(self._program, *first, *arguments, **self._bound | own)
+        call = self._call((*first, *arguments), own)
+
+        def alone() -> Any:
+            with allowing(self._api_hosts or ()):
+                return call()
+
+        return state, alone
+
+    def _go_on(self, arguments: Sequence[Any], named: Mapping[str, Any]) -> Any:
+        """In the program that runs here."""
+        call = self._call(arguments, named)
+        with allowing(current_api_hosts() if self._api_hosts is None else self._api_hosts):
+            return call()
+
+    def _call(self, arguments: Sequence[Any], named: Mapping[str, Any]) -> Callable[[], Any]:
+        """Raises ProgramError for arguments that are missing or too many."""
+        whole = {**self._bound, **named}
+        try:
+            self._signature.bind(*arguments, **whole)
+        except TypeError as error:
+            raise ProgramError(f"{self.name}: {error}") from None
+        return functools.partial(self._program, *arguments, **whole)
 
     def _split(self, named: Mapping[str, Any]) -> tuple[dict[str, Any], Sampling]:
         """The program's own arguments, and the rest, which are sampling options."""
@@ -155,23 +179,24 @@ class Function:
         own = {name: value for name, value in named.items() if name not in sampling}
         if not self._takes_any:
             check_names(own, [*self._parameters, *NAMES])
-        return own, sampling_of(sampling)
+        attached(sampling)
+        return own, sampling_of(filled(sampling))
 
 
 @overload
 def function(program: Callable[..., Any], /) -> Function: ...
 @overload
-def function(*, api_hosts: Iterable[str] = ()) -> Callable[[Callable[..., Any]], Function]: ...
+def function(*, api_hosts: Iterable[str] | None = None) -> Callable[[Callable[..., Any]], Function]: ...
 
 
-def function(program: Callable[..., Any] | None = None, /, *, api_hosts: Iterable[str] = ()) -> Any:
+def function(program: Callable[..., Any] | None = None, /, *, api_hosts: Iterable[str] | None = None) -> Any:
     """A program, of a function whose first argument is the state.
 
     Args:
-        api_hosts: what its outside calls may reach: see `call_api`.
+        api_hosts: what its outside calls may reach: see `call_api`, and `Function`.
     """
     if program is None:
-        return functools.partial(Function, api_hosts=tuple(api_hosts))
+        return functools.partial(Function, api_hosts=None if api_hosts is None else tuple(api_hosts))
     return Function(program)
 
 

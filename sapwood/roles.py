@@ -45,13 +45,21 @@ class Role(Joinable):
 
 @contextmanager
 def _block(name: str, state: State) -> Iterator[State]:
-    state._writer.enter(name)
+    """Left by an error, it keeps what the program has written in it, and the program goes on as before it."""
+    writer = state._writer
+    outside = writer.enter(name)
     try:
         with running(state):
             yield state
-            state._writer.settle()
-    finally:
-        state._writer.leave(name)
+            writer.settle()
+        writer.leave(name)
+    except BaseException as error:
+        try:
+            if isinstance(error, Exception):  # after an interrupt nothing is begun
+                writer.settle()
+        finally:
+            writer.unwind(outside)
+        raise
 
 
 class RoleMark(Joinable):

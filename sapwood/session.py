@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from concurrent.futures import CancelledError
 from typing import TYPE_CHECKING
 
 from sapwood.backends.protocol import Backend, Sampling
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
 class Session:
     """Args:
     streams: values show their text as it comes.
-    api_hosts: what outside calls of this program may reach.
     prepared: what is done in the place of some work.
     """
 
@@ -27,14 +27,12 @@ class Session:
         defaults: Sampling,
         *,
         streams: bool = False,
-        api_hosts: Sequence[str] = (),
         prepared: Callable[[Work], Work] | None = None,
     ) -> None:
         self.name = name
         self.backend = backend
         self.defaults = defaults
         self.streams = streams
-        self.api_hosts = tuple(api_hosts)
         self._prepared = prepared
         self.bell = threading.Condition()  # rung at each change
         self.writers: list[Writer] = []
@@ -42,6 +40,7 @@ class Session:
         self.told: list[BaseException | None] = []  # errors that the program has met where it read
         self._thread = 0  # of the program, once it runs
         self.is_over = False
+        self._is_cancelled = False
         self.program_error: BaseException | None = None
 
     def prepared(self, work: Work) -> Work:
@@ -75,9 +74,17 @@ class Session:
             self.bell.notify_all()
 
     def cancel(self) -> None:
-        for writer in self.writers:
-            for deferred in writer.own_values():
-                deferred.cancel()
+        """Nothing is asked from now on: what is under way ends, and what the program would begin is refused."""
+        with self.bell:
+            self._is_cancelled = True
+            for writer in self.writers:
+                for deferred in writer.own_values():
+                    deferred.cancel()
+
+    def check_going_on(self) -> None:
+        """Raises CancelledError. Its caller has the bell, so that nothing begins between this and its end."""
+        if self._is_cancelled:
+            raise CancelledError(f"the run of {self.name} was cancelled")
 
     def _settle(self) -> BaseException | None:
         try:

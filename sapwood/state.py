@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Iterator
 from typing import Any, Self
 
 from sapwood.backends.protocol import Generation
+from sapwood.checks import refuse_to_wait
 from sapwood.deferred import Deferred, Outcome, Work
 from sapwood.errors import ProgramError
 from sapwood.fork import Forks
@@ -17,7 +18,7 @@ from sapwood.roles import user as user_role
 from sapwood.session import Session
 from sapwood.transcript import has_roles, messages_of, pieces_of, text_of
 from sapwood.values import Value
-from sapwood.writer import Writer
+from sapwood.writer import Named, Writer, flat
 
 
 class State:
@@ -37,10 +38,7 @@ class State:
 
     def __getitem__(self, name: str) -> Any:
         """Of a name that forks gave, a list of theirs."""
-        found = self._named(name)
-        if isinstance(found, list):
-            return [self._read(deferred).value for deferred in found]
-        return self._read(found).value
+        return self._value_of(self._named(name))
 
     def __contains__(self, name: object) -> bool:
         self._catch_up()
@@ -52,15 +50,13 @@ class State:
 
     def generations(self, name: str) -> tuple[Generation, ...]:
         """All samples of it."""
-        found = self._named(name)
-        listed = found if isinstance(found, list) else [found]
-        return tuple(generation for deferred in listed for generation in deferred.outcome().generations)
+        outcomes = [deferred.outcome() for deferred in flat(self._named(name))]
+        return tuple(generation for outcome in outcomes for generation in outcome.generations)
 
     def scores(self, name: str) -> dict[str, tuple[float, ...]]:
         """Of a selection, the log-probability of each token of each choice."""
-        found = self._named(name)
-        listed = found if isinstance(found, list) else [found]
-        return {score.choice: score.logprobs for deferred in listed for score in deferred.outcome().scores}
+        outcomes = [deferred.outcome() for deferred in flat(self._named(name))]
+        return {score.choice: score.logprobs for outcome in outcomes for score in outcome.scores}
 
     def text(self) -> str:
         """All of it. Of a chat program, a line for each message that begins with its role."""
@@ -95,6 +91,8 @@ class State:
         Within the program, what went wrong in this state alone; it is not raised again at the end.
         """
         session = self._writer.session
+        if not session.is_over:
+            refuse_to_wait("the program's end")
         if session.is_over or not session.is_own_thread():
             return session.error()
         self._writer.settle()
@@ -123,8 +121,7 @@ class State:
             yield from pieces_of(self._writer.follow())
             self.wait()
         else:
-            found = self._named(name)
-            yield from (found[0] if isinstance(found, list) else found).pieces()
+            yield from flat(self._named(name))[0].pieces()
 
     async def text_async_iter(self, name: str | None = None) -> AsyncIterator[str]:
         pieces = self.text_iter(name)
@@ -134,11 +131,14 @@ class State:
     def defer(self, name: str | None, work: Work) -> Value:
         """A value that comes of some work, not yet attached."""
         session = self._writer.session
-        value = Value(Deferred(name, session.prepared(work), session.bell), self)
+        value = Value(Deferred(None if name is None else str(name), session.prepared(work), session.bell), self)
         self._writer.await_attachment(value)
         return value
 
-    def _named(self, name: str) -> Deferred | list[Deferred]:
+    def _value_of(self, found: Named) -> Any:
+        return [self._value_of(each) for each in found] if isinstance(found, list) else self._read(found).value
+
+    def _named(self, name: str) -> Named:
         self._catch_up(name)
         found = self._writer.names.get(name)
         if found is None:
@@ -151,6 +151,7 @@ class State:
         session = self._writer.session
         if session.is_over:
             return
+        refuse_to_wait("the program's state")
         if session.is_own_thread():
             self._writer.settle()
         else:
@@ -169,7 +170,9 @@ class State:
             raise
 
     def _settle(self, value: Value) -> None:
-        self._writer.settle(value)
+        if not value._deferred.is_attached:
+            refuse_to_wait(repr(value))
+            self._writer.settle(value)
 
     def _bound(self, role: Role) -> Role:
         role.state = self

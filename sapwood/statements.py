@@ -15,6 +15,7 @@ from sapwood.default_backend import default_backend
 from sapwood.deferred import Situation, Work
 from sapwood.errors import ProgramError
 from sapwood.generation import TEXT, GenerationWork, SelectionWork
+from sapwood.inputs import work_of
 from sapwood.loop import BACKGROUND
 from sapwood.options import OneSampleOptions, sampling_of
 from sapwood.schemas import Form, form_of_dtype, form_of_schema
@@ -76,18 +77,18 @@ def gen(
         api_url: no generation but an outside call, with `params`: see `call_api`.
         options: of sampling, see `SamplingOptions` in sapwood.options; with `n` the value is a list.
 
+    Wherever a text or a number is taken, a value of the program is, too: the generation waits for it.
+
     Raises ProgramError for what does not go together.
     """
     if images is not None:
         image(images)
     if api_url is not None:
         return _called(name, api_url, params)
-    if isinstance(choices, str):
-        raise ProgramError("choices are a list of texts, not one text")
     if choices is not None and choices_method is not None:
         return select(name, choices, method=choices_method)
-    constraint = {"json_schema": json_schema, "dtype": dtype, "choices": choices}
-    return _value(name, _generation_work(max_tokens, constraint, options))
+    asked = {"max_tokens": max_tokens, "json_schema": json_schema, "dtype": dtype, "choices": choices}
+    return _value(name, work_of("gen", _generation_work, **asked, **options))
 
 
 def gen_int(name: str | None = None, max_tokens: int | None = None, **options: Any) -> Any:
@@ -111,14 +112,7 @@ def select(
     Args:
         method: how likely a text is, by its name or itself: see `sapwood.choices`. `choices_method` is the same.
     """
-    if isinstance(choices, str) or not choices or "" in choices:
-        raise ProgramError("select takes a list of one choice or more, and none of them empty")
-    measure = choices_method or method
-    if isinstance(measure, str):
-        if measure not in MEASURES:
-            raise ProgramError(f"there is no method {measure}: there are {', '.join(MEASURES)}")
-        measure = MEASURES[measure]
-    selected: str = _value(name, SelectionWork(choices=tuple(map(str, choices)), measure=measure))
+    selected: str = _value(name, work_of("select", _selection_work, choices=choices, measure=choices_method or method))
     return selected
 
 
@@ -127,25 +121,39 @@ def image(_source: object) -> Never:
     raise ProgramError("images: no model here can see them")
 
 
-def _generation_work(max_tokens: int | None, constraint: dict[str, Any], options: dict[str, Any]) -> GenerationWork:
-    given = [name for name in CONSTRAINTS if (constraint | options).get(name) is not None]
+def _generation_work(json_schema: Any, dtype: type | None, **asked: Any) -> GenerationWork:
+    constraints = asked | {"json_schema": json_schema, "dtype": dtype}
+    given = [name for name in CONSTRAINTS if constraints.get(name) is not None]
     if len(given) > 1:
         raise ProgramError(f"{' and '.join(given)}: an output has one constraint at most")
-    start = options.pop("logprob_start_len", None)
-    options.pop("return_text_in_logprobs", None)
-    top_logprobs = options.pop("top_logprobs_num", 0)
-    logprobs = options.pop("return_logprob", False) or top_logprobs > 0 or start is not None
-    form = _form(constraint["json_schema"], constraint["dtype"])
-    asked = {"max_tokens": max_tokens, "choices": constraint["choices"]}
+    if isinstance(asked["choices"], str):
+        raise ProgramError("choices are a list of texts, not one text")
+    if asked["choices"] is not None:
+        asked["choices"] = [*map(str, asked["choices"])]
+    start = asked.pop("logprob_start_len", None)
+    asked.pop("return_text_in_logprobs", None)
+    top_logprobs = asked.pop("top_logprobs_num", 0)
+    logprobs = asked.pop("return_logprob", False) or top_logprobs > 0 or start is not None
+    form = _form(json_schema, dtype)
     if form is not TEXT:
         asked |= {"regex": form.regex, "json_schema": form.json_schema}
     return GenerationWork(
-        sampling=sampling_of(options | {name: value for name, value in asked.items() if value is not None}),
+        sampling=sampling_of(asked),
         form=form,
         logprobs=logprobs,
         top_logprobs=top_logprobs,
         prompt_logprobs_from=start,
     )
+
+
+def _selection_work(choices: Any, measure: MeasureName | Measure) -> SelectionWork:
+    if isinstance(choices, str) or not choices or "" in choices:
+        raise ProgramError("select takes a list of one choice or more, and none of them empty")
+    if isinstance(measure, str):
+        if measure not in MEASURES:
+            raise ProgramError(f"there is no method {measure}: there are {', '.join(MEASURES)}")
+        measure = MEASURES[measure]
+    return SelectionWork(choices=tuple(map(str, choices)), measure=measure)
 
 
 def _form(json_schema: Any, dtype: type | None) -> Form:

@@ -13,6 +13,7 @@ from sapwood.backends.protocol import GenerateRequest, Generation, Score
 from sapwood.deferred import Deferred, Outcome, Situation, Work
 from sapwood.errors import ProgramError
 from sapwood.generation import GenerationWork, SelectionWork
+from sapwood.inputs import WorkOfValues
 from sapwood.state import State
 from sapwood.trace import Edge, Graph, Kind, Node
 from sapwood.transcript import Closed, Opened
@@ -76,7 +77,13 @@ class NoBackend:
 
 
 def stood_in_for(work: Work) -> Work:
-    return work if isinstance(work, StoodIn) else StoodIn(work)
+    match work:
+        case StoodIn():
+            return work
+        case WorkOfValues():
+            return WorkOfValues(work.kind, work.inputs, lambda: stood_in_for(work.made()))
+        case _:
+            return StoodIn(work)
 
 
 def graph_of(state: State) -> Graph:
@@ -109,14 +116,16 @@ class _Drawing:
                 ends.append(last if isinstance(part, Opened | Closed) else self._node(part, role, writer, last))
 
     def edges(self) -> list[Edge]:
-        reads = [Edge(self._places[id(source)], target, "reads") for source, target in self._reads]
+        places = [(self._places.get(id(source)), target) for source, target in self._reads]
+        reads = [Edge(place, target, "reads") for place, target in places if place is not None]  # not another program's
         return self._next + list(dict.fromkeys(reads))
 
     def _node(self, part: str | Deferred, role: str | None, writer: Writer, last: int | None) -> int:
         place = len(self.nodes)
         if isinstance(part, Deferred) and id(part) not in self._places:
             self._places[id(part)] = place
-            self._reads += [(source, place) for source in part.reads]
+            inputs = part.work.inputs if isinstance(part.work, WorkOfValues) else ()
+            self._reads += [(source, place) for source in (*part.reads, *inputs)]
             node = Node(
                 id=place,
                 kind=part.work.kind,

@@ -7,7 +7,8 @@ else is, so that the text follows the program.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TypeAlias
 
 from sapwood.deferred import Deferred, Situation
 from sapwood.errors import ProgramError
@@ -16,6 +17,8 @@ from sapwood.roles import Role, RoleMark
 from sapwood.session import Session
 from sapwood.transcript import ASSISTANT, Closed, Opened, Part, deferred_in, prompt_of
 from sapwood.values import Value
+
+Named: TypeAlias = "Deferred | list[Named]"  # a list: what branches gave
 
 
 class Writer:
@@ -26,8 +29,9 @@ class Writer:
     def __init__(self, session: Session, origin: Writer | None = None) -> None:
         self.session = session
         self.parts: list[Part] = list(origin.parts) if origin else []
-        self.names: dict[str, Deferred | list[Deferred]] = dict(origin.names) if origin else {}
+        self.names: dict[str, Named] = dict(origin.names) if origin else {}
         self.inherited = len(self.parts)  # so many parts are the origin's
+        self._inherited_names = dict(self.names)
         self.branch: tuple[int, ...] = (*origin.branch, origin._forks) if origin else ()
         self._roles: list[str] = list(origin._roles) if origin else []  # of the blocks that the program is in
         self._is_open: bool = origin._is_open if origin else False  # a message is
@@ -48,13 +52,24 @@ class Writer:
     def own_values(self) -> list[Deferred]:
         return deferred_in(self.own_parts())
 
-    def own_names(self) -> list[str]:
-        own = {id(deferred) for deferred in self.own_values()}
-        return [name for name, found in self.names.items() if id(found) in own]
+    def own_names(self) -> dict[str, Named]:
+        """Those given since the fork, also anew."""
+        return {name: found for name, found in self.names.items() if self._inherited_names.get(name) is not found}
 
-    def gather(self, name: str, branches: Iterable[Writer]) -> None:
-        found = [each for branch in branches if isinstance(each := branch.names.get(name), Deferred)]
-        self.names[name] = found
+    def gather(self, branches: Sequence[Writer]) -> None:
+        """Each name that any of them gave is the list of what they gave, in their order, instead of what it was."""
+        given = [branch.own_names() for branch in branches]
+        for name in dict.fromkeys(itertools.chain.from_iterable(given)):
+            self.names[name] = [names[name] for names in given if name in names]
+
+    def concatenate(self, branches: Sequence[Writer]) -> None:
+        """Raises ProgramError where their text is not one text."""
+        for branch in branches:
+            if branch._roles != self._roles or any(isinstance(part, Closed) for part in branch.own_parts()):
+                raise ProgramError('join("concat") takes text: a branch has begun or ended a message of its own')
+        for part in itertools.chain.from_iterable(branch.own_parts() for branch in branches):
+            if not isinstance(part, Opened | Closed):
+                self._write(part)
 
     def error(self) -> BaseException | None:
         """Waits for all values. What went wrong first."""
@@ -91,17 +106,19 @@ class Writer:
         while self._pending and not (until is not None and until._deferred.is_attached):
             self._begin(self._pending[0])
         if until is not None and not until._deferred.is_attached:
-            raise ProgramError(f"{until!r} was handed to every fork: read it there")
+            raise ProgramError(f"{until!r} is nowhere: it was handed to every fork (read it there), or did not fit")
 
-    def extend(self, parts: Iterable[Part]) -> None:
-        for part in parts:
-            if not isinstance(part, Opened | Closed):
-                self._write(part)
-
-    def enter(self, role: str) -> None:
+    def enter(self, role: str) -> int:
+        """How many blocks there are around it, for `unwind`."""
         self.settle()
         self._close()
         self._roles.append(role)
+        return len(self._roles) - 1
+
+    def unwind(self, outside: int) -> None:
+        """An error goes through the blocks behind these."""
+        self._close()
+        del self._roles[outside:]
 
     def leave(self, role: str) -> None:
         if not self._roles or self._roles[-1] != role:
@@ -135,12 +152,14 @@ class Writer:
         if role.atoms is None:
             raise ProgramError(f"{role.name}() without text is a block: with {role.name}(): …")
         self._close()
+        outside = len(self._roles)
         self._roles.append(role.name)
-        self._open()
-        for atom in role.atoms:
-            self._put(atom)
-        self._close()
-        self._roles.pop()
+        try:
+            self._open()
+            for atom in role.atoms:
+                self._put(atom)
+        finally:
+            self.unwind(outside)
 
     def _begin(self, value: Value) -> None:
         """What it goes on from is what is there now."""
@@ -153,10 +172,12 @@ class Writer:
             )
         so_far = tuple(self.parts)
         deferred.reads, self.session.reads = tuple(self.session.reads), []
-        deferred.start(deferred_in(so_far), lambda show: self._situation(so_far, show))
+        with self.session.bell:
+            self.session.check_going_on()
+            deferred.start(deferred_in(so_far), lambda show: self._situation(so_far, show))
+            self._append(deferred)
         if deferred.name is not None:
             self.names[deferred.name] = deferred
-        self._append(deferred)
 
     def _situation(self, so_far: tuple[Part, ...], show: Callable[[str], None]) -> Situation:
         prompt, continues = prompt_of(so_far)
@@ -202,3 +223,7 @@ def values_in(atoms: Iterable[str | Joinable]) -> Iterator[Value]:
             yield atom
         elif isinstance(atom, Role):
             yield from values_in(atom.atoms or ())
+
+
+def flat(found: Named) -> list[Deferred]:
+    return [deferred for each in found for deferred in flat(each)] if isinstance(found, list) else [found]

@@ -8,8 +8,8 @@ from typing import Any
 from sapwood.api_calls.defaults import hosts_for
 from sapwood.api_calls.fetch import MAX_BYTES, TIMEOUT_S, Method
 from sapwood.api_calls.work import CallWork
-from sapwood.current import required_state
-from sapwood.values import Value
+from sapwood.current import current_api_hosts, required_state
+from sapwood.inputs import work_of
 
 
 def call_api(
@@ -27,7 +27,8 @@ def call_api(
     `@function(api_hosts=["api.example.com"])`, or `set_api_hosts([…])` for all programs.
 
     Args:
-        params: of the query, or with POST the body, as JSON. Values of the program are waited for.
+        params: of the query, or with POST the body, as JSON. The call waits for values of the
+            program in them.
         timeout_s: for the whole call.
         max_bytes: of the answer.
 
@@ -35,16 +36,10 @@ def call_api(
     JSON comes within the limits.
     """
     state = required_state("call_api")
-    work = CallWork(
-        url=str(url),
-        params={key: _read(value) for key, value in (params or {}).items()},
-        hosts=hosts_for(state._writer.session.api_hosts),
-        method=method,
-        timeout_s=timeout_s,
-        max_bytes=max_bytes,
-    )
-    return state.defer(name, work)
+    hosts = hosts_for(current_api_hosts())
+    limits = {"method": method, "timeout_s": timeout_s, "max_bytes": max_bytes}
+    return state.defer(name, work_of("call", _call_work, url=url, params=params or {}, hosts=hosts, **limits))
 
 
-def _read(value: object) -> object:
-    return value._value() if isinstance(value, Value) else value
+def _call_work(url: object, **rest: Any) -> CallWork:
+    return CallWork(url=str(url), **rest)

@@ -1,5 +1,6 @@
 import asyncio
 import threading
+from concurrent.futures import CancelledError
 from queue import SimpleQueue
 
 import pytest
@@ -76,6 +77,25 @@ def test_an_interrupt_ends_what_is_under_way():
     assert ended.wait(30)
 
 
+def test_a_cancelled_run_begins_nothing(backend):
+    """The program does not notice the end of its run, and goes on."""
+    refused = []
+
+    @function
+    def program(s):
+        s += "a" + gen("x")
+        assert s["x"] == "1"
+        s._writer.session.cancel()
+        for name in "yz":
+            with pytest.raises(CancelledError, match="run of program was cancelled"):
+                s += gen(name)
+            refused.append(name)
+
+    program.run(backend=backend)
+    assert refused == ["y", "z"]
+    assert len(backend.requests) == 1
+
+
 def test_the_programs_own_argument_wins_over_an_option(backend):
     @function
     def program(s, n):
@@ -91,6 +111,31 @@ def test_an_argument_that_there_is_not(backend):
         question.run(topic="a", temprature=0, backend=backend)
     with pytest.raises(ProgramError, match="there is no option tonic; did you mean topic"):
         question.bind(tonic="a")
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda **options: question.run(**options), "question: missing a required argument: 'topic'"),
+        (lambda **options: question.bind(mood="sad").stream(**options), "question: missing a required"),
+        (lambda **options: question.run("a", "b", "c", **options), "question: too many positional"),
+        (lambda **options: question.run("a", topic="b", **options), "question: multiple values"),
+        (lambda **options: question.run_batch([{"topic": "a"}, {"mood": "b"}], **options), "question: missing a"),
+        (lambda **options: function(lambda s: question(s)).run(**options), "question: missing a required"),
+    ],
+)
+def test_arguments_that_are_missing_or_too_many(call, words, backend):
+    with pytest.raises(ProgramError, match=words):
+        call(backend=backend)
+    assert not backend.requests
+
+
+def test_an_error_of_the_program_itself_is_not_taken_for_a_missing_argument(backend):
+    def program(s):
+        len()
+
+    with pytest.raises(TypeError):
+        function(program).run(backend=backend)
 
 
 def test_bound_arguments(backend):

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sapwood import ProgramError, assistant, function, gen, run, select, system, user
-from sapwood.roles import assistant_begin, assistant_end
+from sapwood.roles import assistant_begin, assistant_end, user_begin
 from tests.support.fake_backend import FakeBackend
 
 
@@ -181,6 +181,53 @@ def test_a_block_that_is_left_by_an_error_has_ended(backend):
     assert [message["content"] for message in run(program, backend=backend).messages()] == ["I", "What?"]
 
 
+def test_what_was_written_in_a_block_before_an_error_stays_in_it(backend):
+    def program():
+        with suppress(ZeroDivisionError), assistant() as a:
+            a += "I "
+            gen("x")
+            raise ZeroDivisionError
+        with user() as u:
+            u += "What?"
+
+    assert [message["content"] for message in run(program, backend=backend).messages()] == ["I 1", "What?"]
+
+
+def test_an_error_in_a_block_ends_those_within(backend):
+    def program(s):
+        with suppress(ZeroDivisionError), s.assistant():
+            s += "I" + user_begin() + "you"
+            raise ZeroDivisionError
+        s += user("What?") + assistant(gen("x"))
+
+    messages = run(function(program), backend=backend).messages()
+    assert [message["content"] for message in messages] == ["I", "you", "What?", "1"]
+
+
+def test_what_does_not_fit_is_told_and_the_program_may_go_on(backend):
+    def program(s):
+        asked = gen("x")
+        with suppress(ProgramError):
+            s += user("Hi" + asked)
+        s += assistant("I am " + gen("y"))
+        with pytest.raises(ProgramError, match="did not fit"):
+            str(asked)
+
+    messages = run(function(program), backend=backend).messages()
+    assert [(message["role"], message["content"]) for message in messages] == [("user", "Hi"), ("assistant", "I am 1")]
+
+
+def test_after_an_interrupt_a_block_begins_nothing(backend):
+    def program():
+        with assistant():
+            gen("x")
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run(program, backend=backend)
+    assert not backend.requests
+
+
 def text_after_roles(s):
     s += user("Hi")
     s += "text"
@@ -261,6 +308,96 @@ def test_forks_are_joined_to_text(backend):
         s += "c"
 
     assert program_text(program, backend) in ("ab1b2c", "ab2b1c")
+
+
+def test_a_branch_without_the_name_gives_nothing_to_its_list(backend):
+    def program(s):
+        s += "a" + gen("x")
+        forks = s.fork(3)
+        forks[0] += "b" + gen("x")
+        forks[2] += "c" + gen("y")
+        assert forks[2]["x"] == "1"
+        forks.join()
+
+    state = run(function(program), backend=backend)
+    assert sorted(state["x"] + state["y"]) == ["2", "3"]
+
+
+def test_what_branches_do_not_name_stays_what_it_was(backend):
+    def program(s):
+        s += "a" + gen("x")
+        forks = s.fork(2)
+        forks += "b" + gen("y")
+        forks.join()
+
+    assert run(function(program), backend=backend)["x"] == "1"
+
+
+def test_lists_of_branches_within_branches(backend):
+    def program(s):
+        outer = s.fork(2)
+        for place, fork in enumerate(outer):
+            inner = fork.fork(place + 1)
+            inner += f"{place}" + gen("x")
+            inner.join()
+        outer.join()
+
+    state = run(function(program), backend=FakeBackend(lambda request: request.prompt))
+    assert state["x"] == [["0"], ["1", "1"]]
+    assert len(state.generations("x")) == 3
+
+
+def test_a_later_join_of_the_same_name_takes_its_place(backend):
+    def program(s):
+        for place in range(2):
+            forks = s.fork(2)
+            forks += f"{place}" + gen("x")
+            forks.join()
+
+    assert run(function(program), backend=FakeBackend(lambda request: request.prompt))["x"] == ["1", "1"]
+
+
+def whole_messages(s):
+    with s.assistant():
+        s += "a"
+    return user("b") + assistant(gen("x"))
+
+
+def an_open_message(s):
+    with s.assistant():
+        s += "a"
+    return user_begin() + "b"
+
+
+def the_end_of_a_message(s):
+    s += assistant_begin() + "a"
+    return gen("x") + assistant_end()
+
+
+@pytest.mark.parametrize("added", [whole_messages, an_open_message, the_end_of_a_message])
+def test_messages_are_not_joined_to_text(added, backend):
+    def program(s):
+        forks = s.fork(2)
+        for fork in forks:
+            fork += added(fork)
+        forks.join("concat")
+
+    with pytest.raises(ProgramError, match="takes text"):
+        run(function(program), backend=backend)
+
+
+@pytest.mark.parametrize("before", ["", "a"])
+def test_text_within_a_message_is_joined(before, backend):
+    def program(s):
+        s += user("Hi")
+        with s.assistant():
+            s += before
+            forks = s.fork(2)
+            forks += "b" + gen("x")
+            forks.join("concat")
+
+    state = run(function(program), backend=FakeBackend(lambda _: "1"))
+    assert [message["content"] for message in state.messages()] == ["Hi", before + "b1b1"]
 
 
 def test_a_copy_goes_its_own_way(backend):

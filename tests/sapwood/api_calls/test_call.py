@@ -66,6 +66,17 @@ async def test_a_parameter_may_be_what_the_model_said():
     assert api.requests[0].startswith(b"GET /forecast?place=1 ")
 
 
+async def test_parameters_may_hold_values_anywhere():
+    def program(s):
+        place, count = gen("place"), gen("count", dtype=int)
+        s += call_api("weather", url + place, {"places": [place, {"name": "x" + place}], "count": count}, method="POST")
+
+    async with outside_api(forecast1=FORECAST) as api:
+        url = api.url("/forecast")
+        await run(program, api_hosts=[f"127.0.0.1:{api.port}"])
+    assert api.requests[0].endswith(b'{"places":["1",{"name":"x1"}],"count":2}')
+
+
 async def test_gen_calls_where_it_is_given_an_address():
     def program(s):
         s += gen("weather", max_tokens=50, api_url=url, params={"place": "Rome"})
@@ -161,6 +172,49 @@ def test_hosts_of_a_program_are_besides_those_of_all(no_hosts):
     assert hosts_for(["b.example"]).target("https://b.example/")
     with pytest.raises(CallRefused):
         hosts_for([]).target("https://b.example/")
+
+
+OPEN, OTHER = "127.0.0.1:1", "127.0.0.1:2"  # nobody listens there: a call that is allowed fails
+
+
+def calls(refused):
+    """A program that calls both of these, and adds those that were refused."""
+
+    def program(s):
+        for host in (OPEN, OTHER):
+            branch = s.copy()
+            branch += call_api("x", f"http://{host}/")
+            with pytest.raises((CallFailed, CallRefused)) as raised:
+                branch["x"]
+            if raised.type is CallRefused:
+                refused.append(host)
+
+    return program
+
+
+@pytest.mark.parametrize(
+    ("listed", "refused"),
+    [({"api_hosts": [OTHER]}, [OPEN]), ({"api_hosts": []}, [OPEN, OTHER]), ({}, [OTHER])],
+    ids=["a list of its own", "an empty list", "no list"],
+)
+def test_a_program_that_goes_on_in_another_reaches_what_its_own_author_has_listed(listed, refused):
+    within, behind = [], []
+
+    @function(api_hosts=[OPEN])
+    def outer(s):
+        function(**listed)(calls(within))(s)
+        calls(behind)(s)
+
+    outer.run(backend=FakeBackend())
+    assert within == refused
+    assert behind == [OTHER]
+
+
+def test_a_run_within_a_program_has_nothing_of_its_list():
+    within = []
+    inner = function(calls(within))
+    function(api_hosts=[OPEN])(lambda s: inner.run(backend=FakeBackend())).run(backend=FakeBackend())
+    assert within == [OPEN, OTHER]
 
 
 def test_outside_of_a_program_there_is_nothing_to_bind_to():

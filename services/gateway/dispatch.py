@@ -104,10 +104,10 @@ class Dispatcher:
         stream = Stream(len(requests), lambda index: self._tell(ClientGone(ids[index])))
         self._admission.opened(tenant, len(requests), now_s)
         self.idle.clear()
-        timeout_s = self._config.request_timeout_s
+        most_s = self._config.request_timeout_s
         for index, (each, request) in enumerate(zip(ids, requests, strict=True)):
             self._readers[each] = _Reader(stream, index, tenant)
-            self._tell(Opened(each, request, now_s + timeout_s))
+            self._tell(Opened(each, request, now_s + min(request.timeout_s or most_s, most_s)))
         return stream
 
     def abort(self, tenant: str, client_id: str) -> None:

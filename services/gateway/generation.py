@@ -27,6 +27,7 @@ class GenerateRequest(msgspec.Struct, frozen=True, kw_only=True):
     max_new_tokens: int | None = None  # None: the room that the context leaves
     namespace: str = ""
     priority: int = 0
+    timeout_s: float | None = None  # None: as long as the server allows
     client_id: str | None = None  # what this client calls it, to abort it by
 
 

@@ -39,7 +39,7 @@ from services.gateway.open_request import OpenRequest
 from services.gateway.tokenizer_pool import TokenizerPool
 from shared import wire
 
-SURVEY_S = 1.0  # how often deadlines and stalls are looked for and the audit is sent
+SURVEY_S = 1.0  # how often stalls are looked for and the audit is sent
 STALE_REPEAT_S = 1.0  # how often one stale attempt is answered
 FIRST_REST_S = 0.25  # the second attempt starts at once, the third rests so long, each later one twice as long
 LONGEST_REST_S = 4.0
@@ -157,19 +157,19 @@ class Journal:
         for request_id in [request_id for request_id, until_s in self._resting.items() if until_s <= now_s]:
             del self._resting[request_id]
             self._queue(self._open[request_id])
-        if now_s - self._surveyed_s < SURVEY_S:
-            return []
-        self._surveyed_s = now_s
-        return self._survey()
+        overdue = [entry.request_id for entry in self._open.values() if entry.expires_s <= now_s]
+        commands = [command for request_id in overdue for command in self._abandon(request_id, DEADLINE, "deadline")]
+        if now_s - self._surveyed_s >= SURVEY_S:
+            self._surveyed_s = now_s
+            commands += self._survey()
+        return commands
 
     def _survey(self) -> list[Command]:
         self._quiet_until_s = {key: until_s for key, until_s in self._quiet_until_s.items() if until_s > self._now_s}
         self._tokenizers.expire(taken_before_s=self._now_s - self._stall_timeout_s)
         commands: list[Command] = []
         for entry in list(self._open.values()):
-            if self._now_s >= entry.expires_s:
-                commands += self._abandon(entry.request_id, DEADLINE, "deadline")
-            elif self._is_stalled(entry):
+            if self._is_stalled(entry):
                 commands += self._retry(entry, f"no progress for {self._stall_timeout_s:g} s")
         sent = [entry.audit_entry(self._now_s) for entry in self._open.values() if entry.phase != "waiting"]
         return commands + self._to_hub(wire.Audit(tuple(sent)))

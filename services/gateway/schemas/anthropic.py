@@ -32,6 +32,7 @@ from services.gateway.schemas.reasoning import read_reasoning
 from services.gateway.schemas.sampling import (
     CacheKey,
     Priority,
+    Timeout,
     TokenCount,
     check_range,
     to_sampling,
@@ -93,6 +94,7 @@ class MessagesFields(CountFields, frozen=True, kw_only=True):
     extra_key: CacheKey | None = None
     cache_salt: CacheKey | None = None
     priority: Priority = 0
+    timeout: Timeout | None = None  # never longer than the server's own
 
 
 # One body fits both routes.
@@ -120,6 +122,7 @@ def read_anthropic(body: bytes, terms: Terms) -> Call:
         constraint=asked.constraint,
         namespace=namespace(terms.tenant, fields.extra_key, fields.cache_salt),
         priority=fields.priority,
+        timeout_s=fields.timeout,
     )
     check_range(fields.min_tokens, fields.max_tokens, "min_tokens")
     reply = partial(

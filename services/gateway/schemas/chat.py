@@ -80,6 +80,7 @@ def read_chat(body: bytes, terms: Terms) -> Call:
         constraint=asked.constraint,
         namespace=namespace(terms.tenant, fields.extra_key, fields.cache_salt),
         priority=fields.priority,
+        timeout_s=fields.timeout,
     )
     check_range(fields.min_tokens, request.max_new_tokens, "min_tokens")
     reply = partial(

@@ -85,6 +85,7 @@ def _request(fields: CompletionFields, terms: Terms, prompt: str | tuple[int, ..
         constraint=asked.constraint,
         namespace=namespace(terms.tenant, fields.extra_key, fields.cache_salt),
         priority=fields.priority,
+        timeout_s=fields.timeout,
     )
 
 

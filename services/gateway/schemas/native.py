@@ -26,6 +26,7 @@ from services.gateway.schemas.sampling import (
     CacheKey,
     Priority,
     SampleCount,
+    Timeout,
     TokenCount,
     check_prompt_ids,
     check_range,
@@ -89,6 +90,7 @@ class NativeFields(msgspec.Struct, frozen=True, kw_only=True):
     extra_key: CacheKey | None = None
     cache_salt: CacheKey | None = None
     priority: Priority = 0
+    timeout: Timeout | None = None  # never longer than the server's own
 
 
 def read_native(body: bytes, terms: Terms) -> Call:
@@ -101,7 +103,7 @@ def read_native(body: bytes, terms: Terms) -> Call:
     first = read[0]
     if any(one.samples != first.samples for one in read):
         raise InvalidRequest("it must be the same for all prompts", "sampling_params.n")
-    check_choices(len(read), first.samples, "sampling_params.n", terms.limits)
+    check_choices(len(read), first.samples, first.names["samples"], terms.limits)
     parts = [
         Part(one.request, {name: several.name(called, place) for name, called in one.names.items()})
         for place, one in enumerate(read)
@@ -154,10 +156,12 @@ def _read(raw: dict[str, Any], terms: Terms) -> _Read:
             constraint=asked.constraint,
             namespace=namespace(terms.tenant, fields.extra_key, fields.cache_salt),
             priority=fields.priority,
+            timeout_s=fields.timeout,
             client_id=fields.rid,
         )
     options = NativeOptions(fields.rid, fields.return_logprob, top_logprobs > 0, fields.return_text_in_logprobs)
-    return _Read(request, {"prompt": prompt_param, **asked.names}, fields.stream, sampling.n, options)
+    names = {"prompt": prompt_param, "samples": f"{place}.n" if place else "n", **asked.names}
+    return _Read(request, names, fields.stream, sampling.n, options)
 
 
 def _scored_from(fields: NativeFields, sampling: NativeSampling) -> int | None:

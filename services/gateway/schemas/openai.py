@@ -10,7 +10,7 @@ from services.gateway.replies.openai import StreamOptions
 from services.gateway.schemas.constraint import Asked, ConstraintFields, asked_by_fields, only
 from services.gateway.schemas.decode import convert
 from services.gateway.schemas.response_format import asked_by_format
-from services.gateway.schemas.sampling import CacheKey, Priority, SampleCount, TokenCount
+from services.gateway.schemas.sampling import CacheKey, Priority, SampleCount, Timeout, TokenCount
 from shared import wire
 
 ANY_MODEL = "default"
@@ -41,6 +41,7 @@ class OpenAIFields(ConstraintFields, frozen=True, kw_only=True):
     extra_key: CacheKey | None = None
     cache_salt: CacheKey | None = None
     priority: Priority = 0
+    timeout: Timeout | None = None  # never longer than the server's own
 
 
 def stream_options(fields: OpenAIFields) -> StreamOptions:

@@ -25,6 +25,7 @@ from services.gateway.schemas.response_tools import ResponseToolFields, asked_by
 from services.gateway.schemas.sampling import (
     CacheKey,
     Priority,
+    Timeout,
     TokenCount,
     check_range,
     check_top_logprobs,
@@ -92,6 +93,7 @@ class ResponseFields(ResponseToolFields, frozen=True, kw_only=True):
     extra_key: CacheKey | None = None
     cache_salt: CacheKey | None = None
     priority: Priority = 0
+    timeout: Timeout | None = None  # never longer than the server's own
 
 
 class TextFields(msgspec.Struct, frozen=True, kw_only=True):
@@ -150,6 +152,7 @@ def _part(
         constraint=asked.constraint,
         namespace=namespace(terms.tenant, fields.extra_key, fields.cache_salt),
         priority=fields.priority,
+        timeout_s=fields.timeout,
     )
     return Part(request, {"prompt": "input", "messages": "input", **asked.names})
 

@@ -26,6 +26,7 @@ PositiveTokenCount: TypeAlias = Annotated[int, Meta(ge=1, le=2**31 - 1)]
 SampleCount: TypeAlias = Annotated[int, Meta(ge=1, le=2**31 - 1)]
 CacheKey: TypeAlias = Annotated[str, Meta(max_length=256)]
 Priority: TypeAlias = Annotated[int, Meta(ge=-1000, le=1000)]  # larger runs earlier, among a tenant's own requests
+Timeout: TypeAlias = Annotated[float, Meta(gt=0)]  # seconds until the request ends, whatever has come of it by then
 
 
 class SamplingFields(msgspec.Struct, frozen=True, kw_only=True):

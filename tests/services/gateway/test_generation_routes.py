@@ -325,6 +325,24 @@ async def test_a_deadline(tmp_path, tiny_card):
         assert served.pipeline.aborts[0].reason == "deadline"
 
 
+@pytest.mark.parametrize(
+    ("asked_s", "most_s", "left_s"), [(5.0, 3600.0, 5.0), (7200.0, 60.0, 60.0), (1e300, 60.0, 60.0), (None, 60.0, 60.0)]
+)
+async def test_a_timeout_counts_within_the_servers_own(tmp_path, tiny_card, asked_s, most_s, left_s):
+    async with serving(tmp_path, tiny_card, request_timeout_s=most_s) as served:
+        assert (await served.post("/generate", {"text": "x", "timeout": asked_s}))[0] == 200
+        (encode,) = served.pipeline.encodes
+        assert encode.time_left_s == pytest.approx(left_s, abs=1.0)
+
+
+async def test_a_stream_whose_time_is_up_says_so_in_its_last_event(served):
+    served.pipeline.auto = False
+    response = await first_output(served, "/v1/completions", {"prompt": "x", "timeout": 0.1})
+    events = (await response.text()).split("\n\n")
+    assert json.loads(events[-2].removeprefix("data: "))["error"]["code"] == "deadline_exceeded"
+    assert served.pipeline.aborts[0].reason == "deadline"
+
+
 async def test_too_many_open_requests(tmp_path, tiny_card):
     async with serving(tmp_path, tiny_card, max_open_requests=1) as served:
         served.pipeline.auto = False

@@ -337,6 +337,14 @@ def test_a_deadline_ends_the_request_and_its_work():
     assert messages(commands, wire.Abort) == [wire.Abort("r", 1, "gw", "deadline")]
 
 
+def test_a_deadline_is_kept_to_the_tick():
+    bench = Bench()
+    bench.wait(1.0)
+    bench.open(timeout_s=0.4)
+    assert of_kind(bench.wait(0.2), Finish) == []
+    assert ending(bench.wait(0.2)).error.code == "deadline_exceeded"
+
+
 def test_a_deadline_holds_for_what_still_waits():
     bench = Bench(tokenizer_credits=0)
     bench.open(timeout_s=5.0)

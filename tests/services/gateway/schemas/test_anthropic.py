@@ -47,10 +47,12 @@ def form(**fields):
 
 
 def test_the_fields_find_their_places():
-    found = request(system="S", temperature=0.5, top_p=0.9, top_k=7, stop_sequences=["a", "b"], seed=3, priority=2)
+    found = request(
+        system="S", temperature=0.5, top_p=0.9, top_k=7, stop_sequences=["a", "b"], seed=3, priority=2, timeout=9
+    )
     assert [message.role for message in found.messages] == ["system", "user"]
     assert found.sampling == wire.Sampling(seed=3, temperature=0.5, top_p=0.9, top_k=7)
-    assert (found.text.stop, found.max_new_tokens, found.priority) == (("a", "b"), 50, 2)
+    assert (found.text.stop, found.max_new_tokens, found.priority, found.timeout_s) == (("a", "b"), 50, 2, 9)
 
 
 def test_a_stream_is_asked_for():

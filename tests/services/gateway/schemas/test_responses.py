@@ -177,8 +177,10 @@ def test_later_stages_places_are_the_clients():
 
 
 def test_sampling_and_extras():
-    asked = request(max_output_tokens=5, temperature=0.5, top_p=0.9, top_k=3, seed=7, stop=["END"], priority=2)
-    assert (asked.max_new_tokens, asked.priority, asked.text.stop) == (5, 2, ("END",))
+    asked = request(
+        max_output_tokens=5, temperature=0.5, top_p=0.9, top_k=3, seed=7, stop=["END"], priority=2, timeout=9
+    )
+    assert (asked.max_new_tokens, asked.priority, asked.timeout_s, asked.text.stop) == (5, 2, 9, ("END",))
     assert (asked.sampling.temperature, asked.sampling.top_p, asked.sampling.top_k) == (0.5, 0.9, 3)
     assert request(regex="[a-z]+").constraint == wire.Constraint("regex", "[a-z]+")
     assert request(cache_salt="mine").namespace != request().namespace

@@ -200,9 +200,17 @@ def test_priority_and_cache_keys_are_taken_by_every_api(name):
 
 
 @pytest.mark.parametrize("name", ["chat", "completions", "native"])
+def test_a_timeout_is_taken_by_every_api(name):
+    timeouts = [{"timeout": 2.5}, {"timeout": 3}, {"timeout": None}, {}]
+    assert [READERS[name](body).parts[0].request.timeout_s for body in timeouts] == [2.5, 3, None, None]
+
+
+@pytest.mark.parametrize("name", ["chat", "completions", "native"])
 @pytest.mark.parametrize(
     ("field", "value", "problem"),
     [
+        *(("timeout", value, "expected float") for value in ("1", True, [1], {})),
+        *(("timeout", value, "> 0") for value in (0, -1)),
         *(("priority", value, "expected int") for value in ("1", True, 1.5, [1], {})),
         ("priority", 1001, "<= 1000"),
         ("priority", -1001, ">= -1000"),

@@ -91,4 +91,4 @@ def _key_limits(config: Config) -> Iterator[str]:
     gateway = config.gateway
     limits = gateway.key_limits
     if (limits.names or limits.default != type(limits.default)()) and not has_keys(gateway):
-        yield "gateway.key_limits are those of API keys, and there are none: gateway.api_keys (--api-keys-file, --api-key)"
+        yield "gateway.key_limits is about API keys, and there are none: gateway.api_keys (--api-keys-file, --api-key)"

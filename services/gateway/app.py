@@ -11,7 +11,9 @@ from services.gateway.cache_routes import CacheRoutes
 from services.gateway.cors import Origins, cross_origin
 from services.gateway.dispatch import Dispatcher
 from services.gateway.generation_routes import GenerationRoutes
-from services.gateway.limits import Keyring, Limits
+from services.gateway.hosts import Hosts, known_host
+from services.gateway.keyring import Keyring
+from services.gateway.limits import Limits
 from services.gateway.metrics import Metrics
 from services.gateway.middleware import accounting, authentication, checked_query, common_headers
 from services.gateway.openapi import route as openapi
@@ -30,9 +32,16 @@ def make_app(dispatcher: Dispatcher, settings: Config, card: ModelCard, keys: Ke
     config = settings.gateway
     metrics = Metrics(sglang_model=card.model_id if config.sglang_metrics else None)
     limits = Limits.of(settings, card)
+    hosts = Hosts.of(config, needs_key=keys.are_needed)
     origins = Origins.of(config, needs_key=keys.are_needed)
     app = web.Application(
-        middlewares=[accounting(metrics), cross_origin(origins), authentication(keys), checked_query],
+        middlewares=[
+            accounting(metrics),
+            known_host(hosts),
+            cross_origin(origins),
+            authentication(keys, public_metrics=config.public_metrics),
+            checked_query,
+        ],
     )
     app.on_response_prepare.append(common_headers(origins))
     formats = (tool_format(card.chat_template), reasoning_format(card.chat_template))

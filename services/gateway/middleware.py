@@ -11,7 +11,7 @@ from aiohttp.typedefs import Handler, Middleware
 
 from services.gateway.cors import Origins
 from services.gateway.errors import CLIENT_CLOSED_STATUS, ApiError, Unread, error_form, is_anthropics
-from services.gateway.limits import Caller, Keyring
+from services.gateway.keyring import Caller, Keyring
 from services.gateway.metrics import Metrics
 from services.gateway.query import read_query
 from services.gateway.record import RequestRecord
@@ -23,8 +23,10 @@ CALLER = web.RequestKey("caller", Caller)
 QUERY: web.RequestKey[Any] = web.RequestKey("query")  # see `services.gateway.query`
 
 UNKNOWN = "unknown"  # the route of a path, or of a method, that there is none for
-PROBES = frozenset({"/health", "/ready", "/metrics"})  # open to all, and not worth a log line
-ADMIN_ROUTES = frozenset({"/cache", "/flush_cache", "/server_info"})  # each makes an executor stop between two steps
+HEALTH = frozenset({"/health", "/ready"})  # open to all
+METRICS = "/metrics"
+PROBES = HEALTH | {METRICS}  # not worth a log line
+ADMIN_ROUTES = frozenset({"/cache", "/flush_cache", "/server_info", METRICS})  # they tell of all tenants, or touch them
 
 INTERNAL = wire.Error("the server made a mistake", "internal_error", status=500)
 BROKEN_BODY = wire.Error("the body cannot be read", "invalid_body")
@@ -33,6 +35,8 @@ WRONG_KEY = wire.Error("this API key is not known here", "invalid_api_key", stat
 NO_ADMIN = wire.Error("this route needs the admin key", "admin_required", status=403)
 
 SERVER = "sapwood"  # aiohttp would name its version, and Python's
+UNAUTHORIZED = 401
+CHALLENGE = {"WWW-Authenticate": "Bearer"}
 KEY_HEADERS = ("x-api-key", "api-key")  # of clients of Anthropic's, and of Azure's
 
 
@@ -60,20 +64,24 @@ def accounting(metrics: Metrics) -> Middleware:
     return middleware
 
 
-def authentication(keys: Keyring) -> Middleware:
+def authentication(keys: Keyring, *, public_metrics: bool) -> Middleware:
+    """Before anything is said of a path: who has no key does not learn which there are."""
+    open_routes = HEALTH | {METRICS} if public_metrics else HEALTH
+
     @web.middleware
     async def middleware(request: web.Request, handler: Handler) -> web.StreamResponse:
         route = request[RECORD].route
-        if route in PROBES:
-            return await handler(request)
         token = _token(request)
         caller = keys.identify(token)
+        if caller is not None:
+            request[CALLER] = caller
+            request[RECORD].tenant = caller.tenant
+        if route in open_routes:
+            return await handler(request)
         if caller is None:
             raise ApiError(NO_KEY if token is None else WRONG_KEY)
         if route in ADMIN_ROUTES and not caller.is_admin:
             raise ApiError(NO_ADMIN)
-        request[CALLER] = caller
-        request[RECORD].tenant = caller.tenant
         return await handler(request)
 
     return middleware
@@ -110,7 +118,7 @@ async def _answer(request: web.Request, handler: Handler, log: Any) -> web.Strea
     except web.RequestPayloadError:
         return _last_answer(request, BROKEN_BODY)
     except ApiError as error:
-        return error_response(request, error.error)
+        return error_response(request, error.error, CHALLENGE if error.error.status == UNAUTHORIZED else None)
     except web.HTTPException as error:
         return _translate(request, error)
     except ConnectionError:

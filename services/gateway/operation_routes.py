@@ -52,12 +52,12 @@ class OperationRoutes:
         router.add_get("/health_generate", self.health_generate, allow_head=False)
         router.add_get("/server_info", self.server_info)
 
-    async def health(self, _request: web.Request) -> web.Response:
+    async def health(self, request: web.Request) -> web.Response:
         """Whether every stage is there and gets on; nothing is generated for it."""
         troubles = self._dispatcher.stages.troubles()
         if not troubles:
-            return json_response({"version": __version__, "status": "healthy"})
-        return json_response({"version": __version__, "status": "unhealthy", "stages": troubles}, 503)
+            return _probed(request, {"version": __version__, "status": "healthy"})
+        return _probed(request, {"version": __version__, "status": "unhealthy", "stages": troubles}, 503)
 
     async def health_generate(self, request: web.Request) -> web.Response:
         """Whether a token really comes. It is one of the caller's requests, before the others of his."""
@@ -71,14 +71,14 @@ class OperationRoutes:
         body = {"version": __version__, "status": "unhealthy", "stages": {"generation": error.message}}
         return json_response(body, 503)
 
-    async def ready(self, _request: web.Request) -> web.Response:
+    async def ready(self, request: web.Request) -> web.Response:
         """Whether new work should be sent here."""
         if self._dispatcher.draining:
-            return json_response({"status": "draining"}, 503)
+            return _probed(request, {"status": "draining"}, 503)
         missing = [stage for stage, count in self._dispatcher.stages.counts().items() if count == 0]
         if missing:
-            return json_response({"status": "not ready", "missing": missing}, 503)
-        return json_response({"status": "ready"})
+            return _probed(request, {"status": "not ready", "missing": missing}, 503)
+        return _probed(request, {"status": "ready"})
 
     async def metrics(self, _request: web.Request) -> web.Response:
         with contextlib.suppress(ApiError):
@@ -144,3 +144,8 @@ class OperationRoutes:
             "owned_by": "sapwood",
             "max_model_len": self._card.max_model_len,
         }
+
+
+def _probed(request: web.Request, body: dict[str, Any], status: int = 200) -> web.Response:
+    """Who has no key where one is needed is told the status alone."""
+    return json_response(body if CALLER in request else {"status": body["status"]}, status)

@@ -9,9 +9,10 @@ from aiohttp import web
 from services.gateway.app import make_app
 from services.gateway.dispatch import Dispatcher
 from services.gateway.http_server import Runner
-from services.gateway.limits import Keyring
+from services.gateway.keyring import Keyring
 from shared import wire
 from shared.config import ConfigError
+from shared.exposure import exposure
 from shared.model_card import load_card
 from shared.service import Context
 
@@ -29,6 +30,8 @@ class Gateway:
     async def start(self) -> None:
         card = load_card(self._context.config.model)
         keys = Keyring.of(self._config)
+        if found := exposure(self._config):
+            raise ConfigError(found)
         self._dispatcher = Dispatcher(self._context)
         self._runner = Runner(
             make_app(self._dispatcher, self._context.config, card, keys),

@@ -26,6 +26,8 @@ CONFLICTS = [
     ({"gateway.show_cached_text": True, "gateway.api_keys": ["k"]}, "--show-cached-text", "--admin-api-key"),
     ({"gateway.show_cached_text": True, "gateway.api_keys_file": "f"}, "--show-cached-text", "gateway.admin_key"),
     ({"gateway.show_cached_text": True, "gateway.host": "0.0.0.0"}, "--show-cached-text", "gateway.host"),
+    ({"gateway.key_limits.default.requests_per_minute": 1}, "gateway.key_limits", "--api-keys-file"),
+    ({"gateway.key_limits.names.a.cache_weight": 1}, "gateway.key_limits", "gateway.api_keys"),
 ]
 
 ALLOWED = [
@@ -42,6 +44,7 @@ ALLOWED = [
     {"gateway.show_cached_text": True},
     {"gateway.show_cached_text": True, "gateway.api_keys": ["k"], "gateway.admin_key": "a"},
     {"gateway.sglang_metrics": True},
+    {"gateway.key_limits.default.requests_per_minute": 1, "gateway.api_keys": ["k"]},
 ]
 
 

@@ -23,3 +23,11 @@ def test_of_weight_one_nothing_is_said():
 @pytest.mark.parametrize("tenant", ["", "t", "t*", "t*x", "t*-4", "t*1000", "t*" + "9" * 5000, "t*1.5", "t*²"])
 def test_names_that_say_nothing_of_it_weigh_one(tenant):
     assert weight_of(tenant) == 1
+
+
+def test_namespaces_are_a_tenants_own():
+    assert namespace("", None, None) == ""
+    assert namespace("t", "", None) == "t"
+    assert namespace("t", "a", None) != namespace("t", None, "a")
+    assert namespace("t", "a", "b") != namespace("t", "ab", None)
+    assert namespace("t", "a", None) != namespace("u", "a", None)

@@ -195,15 +195,45 @@ async def test_without_a_scheduler_nothing_can_be_asked(served):
 
 async def test_with_keys_nothing_but_the_probes_answers_without_one(tmp_path, tiny_card):
     async with serving(tmp_path, tiny_card, api_keys=("sk-1",), admin_key="sk-root") as served:
-        for path in ("/v1/models", "/get_model_info", "/server_info", "/cache", "/flush_cache", "/nowhere"):
-            status, reply, headers = await served.get(path)
-            assert (status, reply["error"]["type"]) == (401, "authentication_error"), path
-            assert headers["x-request-id"]
-        assert (await served.post("/generate", {"text": "x"}))[0] == 401
+        paths = {route.resource.canonical for route in served.routes} | {"/nowhere", "/v1/responses/x"}
+        for path in paths - {"/health", "/ready"}:
+            for method in ("GET", "POST", "DELETE", "OPTIONS", "PATCH"):
+                async with served.client.request(method, path, json={"text": "x"}) as response:
+                    assert (response.status, response.headers["WWW-Authenticate"]) == (401, "Bearer"), path
+                    assert (await response.json())["error"]["type"] == "authentication_error"
+                    assert response.headers["x-request-id"]
+                    assert "Allow" not in response.headers
         assert (await served.post("/generate", {"text": "x"}, **key("sk-2")))[0] == 401
-        assert (await served.get("/health"))[0] == 200
-        assert (await served.get("/ready"))[0] == 200
-        assert len(served.pipeline.encodes) == 0
+        assert served.pipeline.encodes == served.pipeline.admins == []
+
+
+async def test_who_has_no_key_is_told_the_status_alone(tmp_path, tiny_card):
+    async with serving(tmp_path, tiny_card, api_keys=("sk-1",)) as served:
+        assert (await served.get("/health"))[:2] == (200, {"status": "healthy"})
+        assert (await served.get("/ready"))[:2] == (200, {"status": "ready"})
+        served.pipeline.kill("tokenizer-1")
+        await served.until(lambda: served.gateway.progress().peers["tokenizer"] == 0)
+        assert (await served.get("/health"))[:2] == (503, {"status": "unhealthy"})
+        assert (await served.get("/ready"))[:2] == (503, {"status": "not ready"})
+        assert "stages" in (await served.get("/health", **key("sk-1")))[1]
+
+
+@pytest.mark.parametrize(
+    ("settings", "token", "status"),
+    [
+        ({"api_keys": ("sk-1",), "admin_key": "sk-root"}, None, 401),
+        ({"api_keys": ("sk-1",), "admin_key": "sk-root"}, "sk-1", 403),
+        ({"api_keys": ("sk-1",), "admin_key": "sk-root"}, "sk-root", 200),
+        ({"api_keys": ("sk-1",)}, "sk-1", 403),
+        ({"admin_key": "sk-root"}, None, 403),
+        ({"api_keys": ("sk-1",), "public_metrics": True}, None, 200),
+        ({}, None, 200),
+    ],
+)
+async def test_metrics_tell_of_all_tenants(tmp_path, tiny_card, settings, token, status):
+    headers = key(token) if token else {}
+    async with serving(tmp_path, tiny_card, **settings) as served, served.client.get("/metrics", **headers) as response:
+        assert response.status == status
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,121 @@
+"""Keys, the callers behind them, and what each may have."""
+
+import hashlib
+
+import pytest
+
+from services.gateway.keyring import Caller, Key, Keyring
+from shared.config import ConfigError, GatewayConfig, KeyLimits, KeyLimitsConfig
+from shared.namespaces import weight_of
+
+
+def hashed(key):
+    return "sha256:" + hashlib.sha256(key.encode()).hexdigest()
+
+
+def test_without_keys_everyone_may_do_everything():
+    keys = Keyring.of(GatewayConfig())
+    assert keys.identify(None) == Caller("", is_admin=True)
+    assert keys.identify("anything") == Caller("", is_admin=True)
+    assert not keys.are_needed
+
+
+def test_a_key_is_needed_once_there_is_one():
+    keys = Keyring.of(GatewayConfig(api_keys=("one", "two")))
+    assert keys.are_needed
+    assert keys.identify(None) is None
+    assert keys.identify("") is None
+    assert keys.identify("three") is None
+    assert keys.identify("on") is None
+    one, two = keys.identify("one"), keys.identify("two")
+    assert one.tenant != two.tenant
+    assert not one.is_admin
+    assert "one" not in one.tenant
+
+
+def test_the_admin_key_alone_closes_only_the_admin_routes():
+    keys = Keyring.of(GatewayConfig(admin_key="root"))
+    assert not keys.are_needed
+    assert keys.identify(None) == Caller("", is_admin=False)
+    assert keys.identify("root").is_admin
+
+
+@pytest.mark.parametrize("admin_key", ["root", hashed("root")])
+def test_the_admin_key_opens_the_other_routes_too(admin_key):
+    keys = Keyring.of(GatewayConfig(api_keys=("one",), admin_key=admin_key))
+    assert keys.identify("root").is_admin
+    assert keys.identify(None) is None
+
+
+def test_keys_from_a_file(tmp_path):
+    path = tmp_path / "keys"
+    path.write_text(f"# tenants\n\nalpha: one\ntwo\n  beta: sk:three  \ngamma: {hashed('four')}\n", "utf-8")
+    keys = Keyring.of(GatewayConfig(api_keys_file=str(path), api_keys=("delta: five",)))
+    assert all(keys.identify(token) is not None for token in ("one", "two", "sk:three", "four", "five"))
+    assert keys.identify("alpha: one") is None
+    assert keys.identify(hashed("four")) is None
+
+
+def test_a_digest_stands_for_the_same_tenant_as_its_key():
+    plain, digest = (Keyring.of(GatewayConfig(api_keys=(key,))) for key in ("one", hashed("one")))
+    assert plain.identify("one") == digest.identify("one")
+
+
+@pytest.mark.parametrize("content", [None, "", "# nothing\n", b"\xff\xfe"])
+def test_a_file_without_keys_is_an_error(tmp_path, content):
+    path = tmp_path / "keys"
+    if content is not None:
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    with pytest.raises(ConfigError, match="api_keys_file"):
+        Keyring.of(GatewayConfig(api_keys_file=str(path)))
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"api_keys": ("",)},
+        {"admin_key": ""},
+        {"api_keys": ("alice: ",)},
+        {"api_keys": ("al ice: SECRET",)},
+        {"api_keys": (f"{'a' * 65}: SECRET",)},
+        {"api_keys": ("sha256:SECRET",)},
+        {"api_keys": (hashed("x") + "0SECRET",)},
+        {"api_keys": ("SECRET", "SECRET")},
+        {"api_keys": ("SECRET", hashed("SECRET"))},
+        {"api_keys": ("alice: SECRET", "alice: SECRET2")},
+    ],
+)
+def test_keys_that_cannot_be_used_are_refused_without_being_shown(settings):
+    with pytest.raises(ConfigError, match=r"gateway\.(api_keys|admin_key)") as refusal:
+        Keyring.of(GatewayConfig(**settings))
+    assert "SECRET" not in str(refusal.value)
+
+
+# --- limits ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_key_has_the_limits_of_its_name():
+    default, own = KeyLimits(requests_per_minute=5), KeyLimits(tokens_per_minute=9, cache_weight=4)
+    config = GatewayConfig(
+        api_keys=("alice: one", "bob: two", "three"),
+        admin_key="root",
+        key_limits=KeyLimitsConfig(default=default, names={"alice": own}),
+    )
+    keys = Keyring.of(config)
+    assert keys.identify("one").limits == KeyLimits(requests_per_minute=5, tokens_per_minute=9, cache_weight=4)
+    assert keys.identify("two").limits == keys.identify("three").limits == default
+    assert keys.identify("root").limits == KeyLimits()
+
+
+def test_a_tenants_name_says_what_it_counts_for_in_the_cache():
+    names = {"alice": KeyLimits(cache_weight=4), "bob": KeyLimits(cache_weight=0)}
+    config = GatewayConfig(api_keys=("alice: one", "bob: two", "three"), key_limits=KeyLimitsConfig(names=names))
+    keys = Keyring.of(config)
+    assert [weight_of(keys.identify(key).tenant) for key in ("one", "two", "three")] == [4, 0, 1]
+    assert keys.identify("one").tenant.startswith(Key.read("one").tenant)
+
+
+def test_limits_of_nobody_are_an_error():
+    limits = KeyLimitsConfig(names={"alcie": KeyLimits()})
+    with pytest.raises(ConfigError, match="no key is called 'alcie'; did you mean 'alice'"):
+        Keyring.of(GatewayConfig(api_keys=("alice: one",), key_limits=limits))

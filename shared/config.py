@@ -47,7 +47,10 @@ class ModelConfig(Section, frozen=True):
 
 
 class LinksConfig(Section, frozen=True):
-    """`{run_dir}` stands for the run directory. `*_bind` is where the owner binds, if not where the others dial."""
+    """`{run_dir}` stands for the run directory. `*_bind` is where the owner binds, if not where the others dial.
+
+    Several gateways: each has a `front_bind` of its own, and `front` lists them with commas, or is a name for all.
+    """
 
     front: str = "ipc://{run_dir}/front.sock"
     front_bind: str | None = None
@@ -108,8 +111,9 @@ class GatewayConfig(Section, frozen=True):
     max_stored_responses: PositiveInt = 1024  # of one tenant, for /v1/responses: the least recently used go first
     max_stored_bytes: PositiveInt = 64 * 1024 * 1024  # of one tenant's stored responses
     max_attempts: PositiveInt = 8  # submissions of one request before it is given up
-    request_timeout_s: PositiveFloat = 3600.0
+    request_timeout_s: PositiveFloat = 3600.0  # the most; a request may have a shorter one of its own
     stall_timeout_s: PositiveFloat = 120.0  # a request without any progress for so long is submitted again
+    slow_reader_timeout_s: PositiveFloat = 60.0  # a client that takes nothing of its answer for so long is cut off
     drain_timeout_s: PositiveFloat = 30.0
 
 

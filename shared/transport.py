@@ -116,7 +116,11 @@ class ZmqTransport:
         self._loop.call_soon(call)
 
     async def resolve(self, endpoint: str) -> list[str]:
-        """Every address behind a tcp name; other endpoints stand for themselves. Empty while the name is unknown."""
+        """All of a list with commas in between, and every address behind a tcp name; none while a name is unknown."""
+        found = [await self._behind(each) for each in endpoint.split(",")]
+        return [address for addresses in found for address in addresses] if all(found) else []
+
+    async def _behind(self, endpoint: str) -> list[str]:
         url = urlsplit(endpoint)
         if url.scheme != "tcp" or url.hostname is None or _is_address(url.hostname):
             return [endpoint]

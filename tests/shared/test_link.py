@@ -290,5 +290,7 @@ async def test_plain_tcp_beyond_this_machine_needs_saying(zmq_transport, endpoin
 async def test_names_resolve_to_every_address(zmq_transport):
     assert await zmq_transport.resolve("ipc:///x") == ["ipc:///x"]
     assert await zmq_transport.resolve("tcp://127.0.0.1:5") == ["tcp://127.0.0.1:5"]
+    assert await zmq_transport.resolve("ipc:///x,tcp://127.0.0.1:5") == ["ipc:///x", "tcp://127.0.0.1:5"]
+    assert await zmq_transport.resolve("ipc:///x,tcp://no-such-host.invalid:5") == [], "nobody is hung up on for it"
     assert "tcp://127.0.0.1:5" in await zmq_transport.resolve("tcp://localhost:5")
     assert await zmq_transport.resolve("tcp://no-such-host.invalid:5") == []

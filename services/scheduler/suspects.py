@@ -56,16 +56,18 @@ class Suspects:
 
     def died(self, executor: str, reach_tokens: Mapping[Key, int], now_s: float) -> Key | None:
         """An executor has died with these in flight. Returns the one that is guilty, and no suspect any more."""
-        keys = list(reach_tokens)
-        earlier = [self._suspicions.get(key) for key in keys]
-        for key in keys:
+        keys, alone = list(reach_tokens), len(reach_tokens) == 1
+        earlier = {key: self._suspicions[key] for key in keys if key in self._suspicions}
+        for key in earlier:
             self.clear(key)
-        alone = len(keys) == 1
-        if alone and earlier[0] is not None and earlier[0].alone:
+        if alone and any(suspicion.alone for suspicion in earlier.values()):
             return keys[0]
+        reach = dict(reach_tokens)
+        for key, suspicion in earlier.items():
+            reach[key] = max(reach[key], suspicion.reach_tokens)
         middle = (len(keys) + 1) // 2
         for half in (keys[:middle], keys[middle:]):
-            self._accuse(half, Group(executor, now_s), reach_tokens, alone=alone)
+            self._accuse(half, Group(executor, now_s), reach, alone=alone)
         return None
 
     def _accuse(self, keys: Sequence[Key], group: Group, reach_tokens: Mapping[Key, int], *, alone: bool) -> None:

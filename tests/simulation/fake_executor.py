@@ -1,6 +1,7 @@
 """An executor without a model: its slots, prefix cache, pins and refusals are real, its arithmetic is `token_at`.
 
 It asserts what the scheduler promises: plans in order, at most two in flight, and never a slice that has no room.
+`poisons` says at which position of which prompt's text the process dies.
 
 Of a constrained request, `is_forced` says which tokens there is no choice about: they are known at once and computed
 later; or, where log-probabilities are asked for, known only once they are computed.
@@ -9,11 +10,16 @@ later; or, where log-probabilities are asked for, known only once they are compu
 import random
 import struct
 from collections import deque
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from shared import wire
 from tests.simulation.fake_grammars import FakeGrammars
 from tests.simulation.tokens import EOS, is_forced, token_at
+
+
+class Crashed(Exception):
+    """The process is gone."""
 
 
 @dataclass(eq=False)
@@ -74,7 +80,9 @@ class FakeExecutor:
         page_size: int,
         flakiness: float = 0.0,
         forgetfulness: float = 0.0,
+        poisons: Mapping[tuple[int, ...], int] | None = None,
     ):
+        self.poisons = {} if poisons is None else poisons
         self.rng, self.page_size, self.flakiness = rng, page_size, flakiness
         self.pages = capacity_tokens // page_size
         self.info = wire.ExecutorInfo(
@@ -129,6 +137,7 @@ class FakeExecutor:
         return bool(self.plans) and self.plans[0].seq == self.done_seq + 1
 
     def step(self) -> wire.StepResult:
+        """Raises Crashed if one of the requests is poisoned there."""
         plan = self.plans.popleft()
         self.done_seq += 1
         self.unreported -= 1
@@ -182,13 +191,19 @@ class FakeExecutor:
             lane.computed = cached
             self._pin(lane, matched)
         self._take(lane, needed)
-        lane.computed += count
+        self._compute(lane, count)
         self._share(lane)
         if lane.computed < len(lane.tokens):
             return self._outcome(slice_.lane, lane, [])
         drafts = self._drafts(lane, self._hidden_run(lane)) if count == 1 else ()
         forces = () if lane.hides_forced else self._force(lane)
         return self._outcome(slice_.lane, lane, [self._sample(lane), *drafts, *forces])
+
+    def _compute(self, lane, count):
+        """Raises Crashed at what it cannot bear."""
+        lane.computed += count
+        if lane.computed - count <= self.poisons.get(lane.admit.prompt_token_ids, -1) < lane.computed:
+            raise Crashed(lane.admit.prompt_token_ids)
 
     def _forced(self, lane, computed):
         """How many tokens beyond a slice that ends there are taken out of what is to spare."""
@@ -226,7 +241,7 @@ class FakeExecutor:
             if lane.finish_reason():
                 break
             self._take(lane, self._pages(lane.computed + 1) - len(lane.path) - lane.private_pages)
-            lane.computed += 1
+            self._compute(lane, 1)
             self._share(lane)
             yield self._sample(lane)
 

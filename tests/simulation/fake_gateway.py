@@ -48,6 +48,7 @@ class FakeGateway:
         self.identity, self.send, self.limit_tokens = identity, send, limit_tokens
         self.open: dict[str, OpenRequest] = {}
         self.endings: dict[str, str] = {}
+        self.poisoned: dict[str, tuple[int, ...]] = {}  # prompts of those that were said to be
         self.linked = False
         self.longest_s = 0.0
 
@@ -111,7 +112,7 @@ class FakeGateway:
         room = min(request.max_new_tokens, self.limit_tokens - len(request.prompt))
         output, reason = expected_output(request.prompt, room, stops_at_string=request.stops_at_string)
         if update.error is not None:
-            assert update.error.code == "deadline_exceeded"
+            assert update.error.code in ("deadline_exceeded", "poisoned_request")
             assert request.received == output[: len(request.received)]
         else:
             assert (request.received, update.finish_reason) == (output, reason), "wrong output"
@@ -121,5 +122,7 @@ class FakeGateway:
         is_refused = request.constraint is not None and request.constraint.source == REFUSED
         assert is_refused or ending != REFUSAL.code, "it is told that another's grammar is wrong"
         self.endings[request.request_id] = ending
+        if ending == "poisoned_request":
+            self.poisoned[request.request_id] = request.prompt
         self.longest_s = max(self.longest_s, now_s - request.opened_s)
         del self.open[request.request_id]

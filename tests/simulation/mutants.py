@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from services.scheduler import draft, executors, planner
+from services.scheduler import draft, executors, integrity, planner
 from services.scheduler.executors import Executor
 from services.scheduler.ledger import Ledger
 from services.scheduler.parking import Parking
@@ -14,6 +14,8 @@ from services.scheduler.promises import Promises
 from services.scheduler.request import Request
 from services.scheduler.requests import Requests
 from services.scheduler.streams import Streams
+from services.scheduler.suspects import Suspects
+from services.scheduler.trials import Trials
 from shared import wire
 
 
@@ -146,6 +148,37 @@ def who_is_parked_keeps_its_place_at_an_executor_that_dies(patch):
     patch.setattr(Executor, "queued", property(lambda self: (r for r in honest(self) if r not in self.parking)))
 
 
+def suspects_run_with_the_others(patch):
+    patch.setattr(Trials, "take", lambda self, request: False)
+    patch.setattr(integrity, "_check_suspects", lambda core: None)
+
+
+def a_trial_does_not_wait_for_the_plans_in_flight(patch):
+    patch.setattr(Executor, "drains", property(lambda self: False, lambda self, value: None), raising=False)
+
+
+def who_was_there_at_two_deaths_is_guilty(patch):
+    honest = Suspects.died
+
+    def died(self, executor, reach_tokens, now_s):
+        again = next((key for key in reach_tokens if self.group(key)), None)
+        guilty = honest(self, executor, reach_tokens, now_s)
+        if again is not None:
+            self.clear(again)
+        return again or guilty
+
+    patch.setattr(Suspects, "died", died)
+
+
+def nobody_is_guilty(patch):
+    honest = Suspects.died
+
+    def died(self, executor, reach_tokens, now_s):
+        honest(self, executor, reach_tokens, now_s)
+
+    patch.setattr(Suspects, "died", died)
+
+
 MUTANTS = [
     Mutant(room_forgets_the_plans_in_flight, "over-committed"),
     Mutant(a_start_reserves_only_what_it_computes, "over-committed"),
@@ -166,4 +199,8 @@ MUTANTS = [
     Mutant(who_is_held_back_is_forgotten, "a request does not end"),
     Mutant(a_hint_stands_still_when_the_tree_grows, "does not stand where its tokens lead"),
     Mutant(who_waits_for_an_executor_that_dies_is_left_there, "wait or have a lane|waits and has a lane"),
+    Mutant(suspects_run_with_the_others, "a suspect runs with others"),
+    Mutant(a_trial_does_not_wait_for_the_plans_in_flight, "a suspect runs with others"),
+    Mutant(who_was_there_at_two_deaths_is_guilty, "an innocent one is given up"),
+    Mutant(nobody_is_guilty, "a request does not end"),
 ]

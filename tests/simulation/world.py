@@ -17,7 +17,7 @@ from shared import wire
 from shared.config import Policy, SchedulerConfig
 from shared.link import Joined, Left, Received
 from tests.simulation.fake_detokenizer import FakeDetokenizer
-from tests.simulation.fake_executor import FakeExecutor
+from tests.simulation.fake_executor import Crashed, FakeExecutor
 from tests.simulation.fake_gateway import FakeGateway, OpenRequest
 from tests.simulation.fake_grammars import REFUSAL, REFUSED
 
@@ -54,6 +54,7 @@ class Weather:
     deadlines: bool
     constrained: float  # of the requests
     forgetfulness: float  # of executors, which lose grammars
+    poison: float = 0.0  # of the requests: they crash the executor that computes them
 
     @classmethod
     def draw(cls, rng: random.Random) -> "Weather":
@@ -72,6 +73,7 @@ class Weather:
             deadlines=rng.random() < 0.2,
             constrained=rng.choice((0.0, 0.3, 0.9)),
             forgetfulness=rng.choice((0.0, 0.0, 0.15)),
+            poison=rng.choice((0.0, 0.0, 0.2)),
         )
 
 
@@ -85,6 +87,11 @@ class World:
         self.calm = False
         self.started = 0
         self.gone = 0  # requests whose gateway has died
+        self.poisons: dict[tuple[int, ...], int] = {}  # positions, by prompt
+        self.deaths = 0  # of poison
+        self.crashers: set[tuple[int, ...]] = set()  # the prompts that it was
+        self.unlucky: set[tuple[str, str]] = set()  # were alone in hand when an executor went for another reason
+        self.tainted: set[tuple[str, str]] = set()  # have been suspects
         self.config = SchedulerConfig(
             policy=self.rng.choice(("lpm", *get_args(Policy))),
             max_step_tokens=self.rng.choice((8, 24, 512)),
@@ -117,6 +124,7 @@ class World:
             page_size=weather.page_size,
             flakiness=weather.flakiness,
             forgetfulness=weather.forgetfulness,
+            poisons=self.poisons,
         )
 
     def _gateway(self, name):
@@ -168,11 +176,15 @@ class World:
                 self.post(peer, target, sent)
 
     def tell_core(self, event):
+        self.alone = {peer: self.alone_at(peer) for peer in self.core.executors}
         for command in self.core.handle(event):
             match command:
                 case Send(peer, message):
+                    if isinstance(message, wire.StepPlan):
+                        self.check_company(peer, message)
                     self.post(HUB, peer, message)
                 case Drop(peer):
+                    self.unlucky |= self.alone.get(peer, set())
                     self.unlink(peer)
                     self.away.discard(peer)
                     self.void(peer)
@@ -181,6 +193,20 @@ class World:
         self.moves += 1
         if self.moves % 7 == 0:
             self.core.check_integrity()
+
+    def check_company(self, peer, plan):
+        """Suspects run with nobody who was never one: nor may the plan before."""
+        view, suspects = self.core.executors[peer], self.core.requests.trials.suspects
+        self.tainted |= {key for group in suspects for key in group.members}
+        flight = next(flight for flight in view.flights if flight.seq == plan.seq)
+        sliced = {lane.request.key for lane in flight.lanes}
+        in_hand = {request.key for request in view.in_hand()}
+        if any(suspects.group(key) for key in sliced):
+            assert in_hand <= self.tainted, "a suspect runs with others"
+
+    def alone_at(self, peer):
+        in_hand = {request.key for request in self.core.executors[peer].in_hand()}
+        return in_hand if len(in_hand) == 1 else set()
 
     # --- links and lives ---------------------------------------------------------------------------------------------
 
@@ -213,6 +239,8 @@ class World:
 
     def break_link(self, peer):
         if peer in self.links:
+            if peer in self.core.executors:
+                self.unlucky |= self.alone_at(peer)
             self.unlink(peer)
             self.away.add(peer)
 
@@ -277,10 +305,20 @@ class World:
             if kind == "deliver":
                 self.deliver(*what)
             elif kind == "step":
-                self.post(what, HUB, self.executors[what].step())
+                self.step(what)
             elif (answer := self.executors[what].grammars.compile()) is not None:
                 self.post(what, HUB, answer)
         self.pass_time(MOVE_S if choices or unlinked else 0.1)
+
+    def step(self, peer):
+        try:
+            self.post(peer, HUB, self.executors[peer].step())
+        except Crashed as crash:
+            unlucky = set(self.unlucky)
+            self.deaths += 1
+            self.crashers.add(crash.args[0])
+            self.crash(peer)
+            self.unlucky = unlucky
 
     # --- what befalls it ---------------------------------------------------------------------------------------------
 
@@ -318,6 +356,8 @@ class World:
             constraint=self.constraint(prompt) if rng.random() < self.weather.constrained else None,
             logprobs=rng.random() < 0.3,
         )
+        if rng.random() < self.weather.poison:
+            self.poisons[prompt] = len(prompt) + rng.randint(-1, 4)
         tokenizer = rng.choice(self.tokenizers)
         gateway.start(request, lambda submit: self.post(tokenizer, HUB, submit), self.now_s)
 
@@ -369,8 +409,14 @@ class World:
             "overloaded",
             "context_length_exceeded",
             "deadline_exceeded",
+            "deadline_unreachable",
+            "poisoned_request",
             REFUSAL.code,
         }
         endings = [ending for gateway in self.gateways.values() for ending in gateway.endings.values()]
         assert len(endings) + self.gone == self.started
         assert set(endings) <= allowed, endings
+        for gateway in self.gateways.values():
+            for request_id, prompt in gateway.poisoned.items():
+                is_innocent = prompt not in self.poisons and (gateway.identity, request_id) not in self.unlucky
+                assert not is_innocent, "an innocent one is given up"

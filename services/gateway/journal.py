@@ -41,7 +41,7 @@ from shared import wire
 
 SURVEY_S = 1.0  # how often stalls are looked for and the audit is sent
 STALE_REPEAT_S = 1.0  # how often one stale attempt is answered
-FIRST_REST_S = 0.25  # the second attempt starts at once, the third rests so long, each later one twice as long
+FIRST_REST_S = 0.25  # after a second loss without any output; after each further one twice as long
 LONGEST_REST_S = 4.0
 
 CLIENT_CLOSED = wire.Error("the client closed the connection", "client_closed", status=CLIENT_CLOSED_STATUS)
@@ -53,7 +53,8 @@ ABORTED = wire.Error("the request was aborted by the server", "aborted", status=
 class Journal:
     """Args:
     gateway: this gateway's identity on the hub.
-    max_attempts: submissions of one request before it is given up.
+    max_attempts: of a request in a row that bring no output before it is given up; those that an executor took along
+        do not count, since the scheduler finds out whose fault that was.
     stall_timeout_s: a request without progress for so long is submitted again.
     """
 
@@ -231,7 +232,9 @@ class Journal:
 
     def _on_lost(self, message: wire.Lost) -> list[Command]:
         entry = self._current(message.request_id, message.attempt)
-        return [] if entry is None else self._retry(entry, message.reason)
+        if entry is None:
+            return []
+        return self._again(entry, message.reason) if message.excused else self._retry(entry, message.reason)
 
     # --- output -------------------------------------------------------------------------------------------------------
 
@@ -295,15 +298,21 @@ class Journal:
 
     def _retry(self, entry: OpenRequest, reason: str) -> list[Command]:
         """The attempt is lost. Later retries rest before they start, so that a stage has time to come back."""
-        if entry.attempt >= self._max_attempts:
+        entry.fruitless += 1
+        if entry.fruitless >= self._max_attempts:
             message = f"given up after {entry.attempt} attempts, the last one because of: {reason}"
             return self._abandon(entry.request_id, wire.Error(message, "attempts_exhausted", status=500), "stale")
+        if entry.fruitless == 1:
+            return self._again(entry, reason)
         entry.advance()
-        if entry.attempt == 2:
-            self._queue(entry)
-        else:
-            rest_s = min(FIRST_REST_S * 2 ** (entry.attempt - 3), LONGEST_REST_S)
-            self._resting[entry.request_id] = self._now_s + rest_s
+        rest_s = min(FIRST_REST_S * 2 ** (entry.fruitless - 2), LONGEST_REST_S)
+        self._resting[entry.request_id] = self._now_s + rest_s
+        return [Retrying(entry.request_id, entry.attempt, reason)]
+
+    def _again(self, entry: OpenRequest, reason: str) -> list[Command]:
+        """The next attempt starts at once."""
+        entry.advance()
+        self._queue(entry)
         return [Retrying(entry.request_id, entry.attempt, reason)]
 
     def _fail(self, entry: OpenRequest, error: wire.Error) -> list[Command]:

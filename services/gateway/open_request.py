@@ -30,6 +30,7 @@ class OpenRequest:
     phase: Phase = "waiting"
     submitted_s: float | None = None  # when this attempt was
     has_output: bool = False  # a token of this attempt has arrived
+    fruitless: int = 0  # attempts that were lost since the last output
     tokenizer: str | None = None  # by name: who encoded it last
     executor: str | None = None  # by name: where it runs, or ran last
     prompt_token_ids: tuple[int, ...] | None = None  # once accepted
@@ -68,6 +69,7 @@ class OpenRequest:
         self.text_length += len(text)
         self.progressed_s = now_s
         self.has_output |= bool(update.token_ids)
+        self.fruitless = 0 if token_ids else self.fruitless
         self.counts = self.counts or update.counts
         self.executor = update.counts.executor or self.executor
         return Delta(text, token_ids, self.usage, update.logprobs[skip:], self._scores(update))

@@ -285,6 +285,22 @@ def test_a_request_is_given_up_after_its_last_attempt():
     assert messages(commands, wire.Abort) == [wire.Abort("r", 2, "gw", "stale")]
 
 
+def test_attempts_that_bring_output_are_not_counted():
+    bench = Bench(max_attempts=2)
+    bench.run()
+    for attempt in range(1, 6):
+        bench.text(attempt - 1, "a", text_offset=attempt - 1, attempt=attempt)
+        assert messages(bench.tell(wire.Lost("r", attempt, "x")), wire.Submit) != []
+
+
+def test_attempts_that_an_executor_took_along_neither_count_nor_rest():
+    bench = Bench(max_attempts=2)
+    bench.run()
+    for attempt in range(1, 6):
+        (submit,) = messages(bench.tell(wire.Lost("r", attempt, "x", excused=True)), wire.Submit)
+        assert submit.attempt == attempt + 1
+
+
 # --- the scheduler ---------------------------------------------------------------------------------------------------
 
 

@@ -117,8 +117,7 @@ class ZmqTransport:
 
     async def resolve(self, endpoint: str) -> list[str]:
         """All of a list with commas in between, and every address behind a tcp name; none while a name is unknown."""
-        found = [await self._behind(each) for each in endpoint.split(",")]
-        return [address for addresses in found for address in addresses] if all(found) else []
+        return [address for each in endpoint.split(",") for address in await self._behind(each)]
 
     async def _behind(self, endpoint: str) -> list[str]:
         url = urlsplit(endpoint)

@@ -19,11 +19,13 @@ from typing import Any, Literal
 
 from shared import logging
 from shared.config import SupervisorConfig
-from shared.service import EXIT_CONFIG, LIFELINE_VARIABLE, READY
+from shared.service import EXIT_BROKEN, EXIT_CONFIG, LIFELINE_VARIABLE, READY
 
 BACK_OFF_FIRST_S = 0.2
 BACK_OFF_LAST_S = 10.0
+BACK_OFF_LAST_READY_S = 1.0  # of one that can start: its work may have crashed it, and others wait for it
 STABLE_S = 30.0  # a process that ran for so long starts its back-off anew
+MOST_FALSE_STARTS = 5  # of a process that was never ready, before all is given up
 
 State = Literal["starting", "ready", "waiting", "stopped"]
 
@@ -45,6 +47,21 @@ class _Child:
     restarts: int = 0
     was_ready: bool = False
     keeper: asyncio.Task[None] | None = None
+
+
+class BackOff:
+    """How long to wait before a process is started again: twice as long each time, up to a limit."""
+
+    def __init__(self) -> None:
+        self._next_s = BACK_OFF_FIRST_S
+
+    def after(self, ran_s: float, *, was_ready: bool) -> float:
+        """It has run for so long."""
+        if ran_s > STABLE_S:
+            self._next_s = BACK_OFF_FIRST_S
+        pause_s = min(self._next_s, BACK_OFF_LAST_READY_S if was_ready else BACK_OFF_LAST_S)
+        self._next_s = 2 * pause_s
+        return pause_s
 
 
 class Supervisor:
@@ -82,8 +99,14 @@ class Supervisor:
             group = [child for child in self._children if child.spec.stop_rank == rank]
             await asyncio.gather(*(self._stop_child(child) for child in group))
 
+    def end_now(self) -> None:
+        """Kill -9 for all that is still there: somebody will not wait for them to stop."""
+        self._stopping = True
+        for child in self._children:
+            self._kill(child, "told twice to stop")
+
     async def _keep(self, child: _Child) -> None:
-        back_off_s = BACK_OFF_FIRST_S
+        back_off = BackOff()
         while True:
             started_s = time.monotonic()
             code = None
@@ -94,18 +117,18 @@ class Supervisor:
             if self._stopping:
                 break
             self._log.warning("process_ended", process=child.spec.name, code=code)
-            if code == EXIT_CONFIG and not child.was_ready:  # what has worked with this configuration may work again
-                self._give_up(code)
-                return
-            if time.monotonic() - started_s > STABLE_S:
-                back_off_s = BACK_OFF_FIRST_S
+            if not child.was_ready and (code == EXIT_CONFIG or child.restarts + 1 >= MOST_FALSE_STARTS):
+                self._give_up(child, EXIT_CONFIG if code == EXIT_CONFIG else EXIT_BROKEN)
+                return  # what has worked before is tried for ever
+            pause_s = back_off.after(time.monotonic() - started_s, was_ready=child.state == "ready")
             self._note(child, "waiting")
-            await asyncio.sleep(back_off_s)
-            back_off_s = min(back_off_s * 2, BACK_OFF_LAST_S)
+            await asyncio.sleep(pause_s)
             child.restarts += 1
         self._note(child, "stopped")
 
-    def _give_up(self, code: int) -> None:
+    def _give_up(self, child: _Child, code: int) -> None:
+        reason = "its own lines above say why"
+        self._log.error("never_ready", process=child.spec.name, starts=child.restarts + 1, reason=reason)
         if not self._fatal.done():
             self._fatal.set_result(code)
 
@@ -152,8 +175,8 @@ class Supervisor:
                     self._status_file(child).touch()
 
     def _kill(self, child: _Child, reason: str) -> None:
-        self._log.error("process_killed", process=child.spec.name, reason=reason)
         if child.process is not None and child.process.returncode is None:
+            self._log.error("process_killed", process=child.spec.name, reason=reason)
             with contextlib.suppress(ProcessLookupError):
                 child.process.send_signal(signal.SIGKILL)
 

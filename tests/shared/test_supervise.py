@@ -14,9 +14,10 @@ from pathlib import Path
 import psutil
 import pytest
 
+from shared import supervise
 from shared.config import SupervisorConfig
-from shared.service import EXIT_CONFIG
-from shared.supervise import ProcessSpec, Supervisor
+from shared.service import EXIT_BROKEN, EXIT_CONFIG
+from shared.supervise import BackOff, ProcessSpec, Supervisor
 
 CONFIG = SupervisorConfig(start_timeout_s=20, hang_timeout_s=3, stop_timeout_s=1)
 
@@ -85,6 +86,22 @@ async def test_what_a_restart_would_not_cure_ends_it_all(tmp_path):
     async with supervised(tmp_path, "steady-1", "misconfigured-1") as supervisor:
         async with asyncio.timeout(20):
             assert await supervisor.fatal() == EXIT_CONFIG
+
+
+async def test_what_never_gets_ready_ends_it_all(tmp_path, monkeypatch, capfd):
+    monkeypatch.setattr(supervise, "BACK_OFF_FIRST_S", 0.001)
+    async with supervised(tmp_path, "unloadable-1") as supervisor:
+        async with asyncio.timeout(20):
+            assert await supervisor.fatal() == EXIT_BROKEN
+    assert status(tmp_path, "unloadable-1")["restarts"] == supervise.MOST_FALSE_STARTS - 1
+    assert "never_ready" in capfd.readouterr().out
+
+
+def test_the_pause_grows_and_less_for_one_that_was_ready():
+    back_off, loading = BackOff(), BackOff()
+    assert [back_off.after(3.0, was_ready=True) for _ in range(5)] == [0.2, 0.4, 0.8, 1.0, 1.0]
+    assert [loading.after(3.0, was_ready=False) for _ in range(8)] == [0.2, 0.4, 0.8, 1.6, 3.2, 6.4, 10.0, 10.0]
+    assert back_off.after(31.0, was_ready=True) == 0.2, "it was stable"
 
 
 async def test_what_has_worked_before_is_tried_again(tmp_path, monkeypatch):

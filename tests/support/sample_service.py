@@ -1,6 +1,6 @@
 """A service that does nothing but what its first name part says.
 
-steady · hangs · broken · misconfigured · slow (to stop) · loading (for ever) · forgetful (starts once)
+steady · hangs · broken · misconfigured · unloadable · slow (to stop) · loading (for ever) · forgetful (starts once)
 """
 
 import asyncio
@@ -9,7 +9,7 @@ from pathlib import Path
 
 from shared import wire
 from shared.config import ConfigError
-from shared.service import main
+from shared.service import EXIT_BROKEN, main
 
 
 class SampleService:
@@ -19,6 +19,8 @@ class SampleService:
     async def start(self):
         if self.behaviour == "misconfigured":
             raise ConfigError("there is no such model")
+        if self.behaviour == "unloadable":
+            os._exit(EXIT_BROKEN)
         if self.behaviour == "loading":
             await asyncio.sleep(60)
         if self.behaviour == "forgetful":

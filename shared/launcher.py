@@ -191,9 +191,15 @@ def _check_port(config: Config) -> None:
 
 async def _supervise(config: Config, specs: list[ProcessSpec], *, announce: bool = False) -> int:
     stopping = asyncio.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(number, stopping.set)
     supervisor = Supervisor(specs, config.supervisor, Path(config.run_dir) / "status")
+
+    def on_signal() -> None:
+        if stopping.is_set():
+            supervisor.end_now()
+        stopping.set()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, on_signal)
     await supervisor.start()
     waits = [asyncio.create_task(stopping.wait()), asyncio.create_task(supervisor.fatal())]
     announcing = asyncio.create_task(announce_ready(config)) if announce else None

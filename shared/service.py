@@ -191,7 +191,7 @@ class _Runner:
         loop = asyncio.get_running_loop()
         loop.set_exception_handler(self._on_loop_exception)
         for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, self._stopping.set)
+            loop.add_signal_handler(number, self._on_signal, number)
         transport = self._transport()
         service = self._build(Context(self._config, self._name, new_identity(), transport, self._fail))
         try:
@@ -205,6 +205,12 @@ class _Runner:
         links = self._config.links
         keys = None if links.keys_dir is None else load_keys(Path(links.keys_dir).expanduser(), self._role)
         return ZmqTransport(keys=keys, allow_plain_tcp=links.allow_plain_tcp)
+
+    def _on_signal(self, number: int) -> None:
+        """The first one stops the service tidily, the second one ends it."""
+        if self._stopping.is_set():
+            self._end(128 + number)
+        self._stopping.set()
 
     async def _started(self, service: Service) -> bool:
         """False if a signal came first: what has not started has nothing to finish."""

@@ -1,5 +1,6 @@
 """aiohttp's server, but for two things. Its own refusals (what is no HTTP, lines too long, unknown expectations) have
-the shape of all others here. And connections are bounded: in number, and in the time that a request's headers may take.
+the shape of all others here. And connections are bounded: in number, in the time that a request's headers may take, and
+in the time for which a client may take nothing of what is sent to it.
 
 Knows no route: what is refused here never reaches one.
 """
@@ -8,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import resource
+import socket
 from collections.abc import Awaitable, Callable
 from http import HTTPStatus
 from typing import Any, TypeAlias
@@ -75,7 +77,7 @@ class _Server(web.Server):
 
 
 class _Protocol(RequestHandler):
-    __slots__ = ("_head_bytes", "_head_timer", "_read_timeout_s", "_server")
+    __slots__ = ("_head_bytes", "_head_timer", "_read_timeout_s", "_server", "_slow_reader_timeout_s")
 
     def __init__(self, server: _Server, config: GatewayConfig) -> None:
         super().__init__(
@@ -89,6 +91,7 @@ class _Protocol(RequestHandler):
         )
         self._server = server
         self._read_timeout_s = config.read_timeout_s
+        self._slow_reader_timeout_s = config.slow_reader_timeout_s
         self._head_bytes = 0  # of a request whose headers are not complete
         self._head_timer: asyncio.TimerHandle | None = None
 
@@ -99,6 +102,7 @@ class _Protocol(RequestHandler):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         if self._server.make_room():
+            _cut_off_after(transport, self._slow_reader_timeout_s)
             super().connection_made(transport)
         else:
             self.transport = transport  # type: ignore[assignment]  # a TCP connection's
@@ -144,6 +148,12 @@ class _Protocol(RequestHandler):
         if self._head_timer is not None:
             self._head_timer.cancel()
             self._head_timer = None
+
+
+def _cut_off_after(transport: asyncio.BaseTransport, seconds: float) -> None:
+    """The kernel ends the connection when the other side has taken nothing for so long, be it gone or not reading."""
+    connection = transport.get_extra_info("socket")
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, max(1, round(seconds * 1000)))
 
 
 def connection_limit(wanted: int) -> int:

@@ -33,8 +33,10 @@ class Gateway:
         if found := exposure(self._config):
             raise ConfigError(found)
         self._dispatcher = Dispatcher(self._context)
+        app = make_app(self._dispatcher, self._context.config, card, keys)
+        app.on_response_prepare.append(self._send_elsewhere)
         self._runner = Runner(
-            make_app(self._dispatcher, self._context.config, card, keys),
+            app,
             self._config,
             handler_cancellation=True,  # a client that goes away cancels its handler, which frees the work
             shutdown_timeout=LAST_WRITES_S,
@@ -66,6 +68,12 @@ class Gateway:
         """The one that is really listened on."""
         port: int = self._runner.addresses[0][1]
         return port
+
+    async def _send_elsewhere(self, _request: web.Request, response: web.StreamResponse) -> None:
+        """While it drains, what a client asks next is for another gateway: no connection is kept."""
+        if self._dispatcher.draining:
+            response.headers["Connection"] = "close"
+            response.force_close()
 
     async def _listen(self) -> None:
         host, port = self._config.host, self._config.port

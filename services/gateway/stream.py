@@ -1,6 +1,7 @@
 """What a handler reads of its request: pieces of output as they come, then the ending of each generation.
 
-A slow reader holds nothing up: pieces that it has not taken yet reach it merged into one.
+A slow reader holds nothing up: pieces that it has not taken yet reach it merged into one. They are merged while they
+wait, too, so that what is kept for it is hardly more than the output itself.
 """
 
 from __future__ import annotations
@@ -10,6 +11,8 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 from services.gateway.generation import Delta, Ending, merge
+
+MOST_PIECES = 64  # of one generation, before they are merged
 
 News: TypeAlias = tuple[int, Delta | Ending]  # of which generation
 
@@ -29,7 +32,10 @@ class Stream:
         self._changed = asyncio.Event()
 
     def deliver(self, index: int, delta: Delta) -> None:
-        self._news.setdefault(index, []).append(delta)
+        pieces = self._news.setdefault(index, [])
+        pieces.append(delta)
+        if len(pieces) == MOST_PIECES:
+            pieces[:] = [merge(pieces)]
         self._changed.set()
 
     def finish(self, index: int, ending: Ending) -> None:

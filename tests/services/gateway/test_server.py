@@ -1,6 +1,7 @@
 """The life of the gateway: start, drain, stop."""
 
 import asyncio
+import json
 import socket
 
 import pytest
@@ -28,10 +29,24 @@ async def test_draining_lets_open_streams_end_and_takes_nothing_new(tmp_path, ti
         await asyncio.sleep(0)
         status, reply, headers = await served.post("/generate", {"text": "x"})
         assert (status, reply["error"]["code"], headers["Retry-After"]) == (503, "shutting_down", "1")
-        assert (await served.get("/ready"))[1] == {"status": "draining"}
+        assert headers["Connection"] == "close"
+        status, reply, headers = await served.get("/ready")
+        assert (status, reply, headers["Connection"]) == (503, {"status": "draining"}, "close")
         served.pipeline.emit()
         assert (await asking)[1]["text"] == "Hello, world!"
         await stopping
+
+
+async def test_a_stream_that_does_not_end_in_time_says_why_in_its_last_event(tmp_path, tiny_card):
+    async with serving(tmp_path, tiny_card, drain_timeout_s=0.05) as served:
+        served.pipeline.auto = False
+        asking = asyncio.create_task(served.client.post("/v1/completions", json={"prompt": "x", "stream": True}))
+        await served.until(lambda: served.pipeline.runs)
+        served.pipeline.emit(1)
+        response = await asking
+        await served.gateway.stop()
+        *_, last, rest = (await response.text()).split("\n\n")
+        assert (json.loads(last.removeprefix("data: "))["error"]["code"], rest) == ("shutting_down", "")
 
 
 async def test_what_does_not_end_in_time_is_ended(tmp_path, tiny_card):

@@ -1,7 +1,7 @@
 import asyncio
 
 from services.gateway.generation import Delta, Ending, Usage
-from services.gateway.stream import Stream
+from services.gateway.stream import MOST_PIECES, Stream
 
 ENDING = Ending(Usage(), 1, None, "stop")
 
@@ -28,6 +28,18 @@ async def test_a_slow_reader_gets_what_it_missed_in_one_piece():
     stream.deliver(0, delta("b", 2))
     stream.finish(0, ENDING)
     assert await collect(stream) == [(0, Delta("ab", (0, 0, 1), Usage(1, 0, 2))), (0, ENDING)]
+
+
+async def test_what_nobody_reads_is_kept_in_few_pieces():
+    stream = Stream(1, lambda index: None)
+    sizes = []
+    for _ in range(20 * MOST_PIECES):
+        stream.deliver(0, delta("ab", 1))
+        sizes.append(len(stream._news[0]))
+    stream.finish(0, ENDING)
+    assert max(sizes) < MOST_PIECES
+    ((_, piece), _) = await collect(stream)
+    assert (piece.text, len(piece.token_ids)) == ("ab" * 20 * MOST_PIECES, 20 * MOST_PIECES)
 
 
 async def test_generations_take_turns_and_each_ends_after_its_last_piece():

@@ -12,9 +12,11 @@ its submissions from 1; the highest attempt wins everywhere.
 
 from __future__ import annotations
 
-from typing import Any, Literal, TypeAlias
+import sys
+from typing import Annotated, Any, Literal, TypeAlias
 
 import msgspec
+from msgspec import Meta
 
 PROTOCOL = 4
 MAX_MESSAGE_BYTES = 64 * 1024 * 1024  # that anybody may send at once; `max_bytes` is what a speaker may
@@ -23,6 +25,14 @@ Role: TypeAlias = Literal["gateway", "tokenizer", "scheduler", "executor", "deto
 FinishReason: TypeAlias = Literal["stop", "length", "abort", "error"]
 ConstraintKind: TypeAlias = Literal["regex", "json_schema", "json_object", "ebnf", "choices", "structural_tag"]
 AbortReason: TypeAlias = Literal["client", "stop_string", "deadline", "stale"]
+
+# What a number can be at all is a part of its type, so that no peer can make anybody compute with nonsense.
+Natural: TypeAlias = Annotated[int, Meta(ge=0, lt=2**53)]
+Positive: TypeAlias = Annotated[int, Meta(ge=1, lt=2**53)]
+TokenId: TypeAlias = Annotated[int, Meta(ge=0, lt=2**31)]
+Finite: TypeAlias = Annotated[float, Meta(ge=-sys.float_info.max, le=sys.float_info.max)]  # and a number
+Seconds: TypeAlias = Annotated[float, Meta(ge=0, le=1e12)]
+Name: TypeAlias = Annotated[str, Meta(max_length=128, pattern="^[ -~]*$")]  # for people, and fit for a log
 
 
 class Wire(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -42,28 +52,28 @@ class Error(Wire, frozen=True):
     message: str
     code: str = "invalid_request"
     param: str | None = None
-    status: int = 400  # the HTTP status that the gateway answers with
-    retry_after_s: float | None = None
+    status: Annotated[int, Meta(ge=400, le=599)] = 400  # the HTTP status that the gateway answers with
+    retry_after_s: Seconds | None = None
 
 
 class Sampling(Wire, frozen=True):
     """How to choose tokens. The gateway has validated ranges; the tokenizer checks ids against the vocabulary."""
 
     seed: int  # always fixed by the gateway, so that a resumed request draws the same numbers
-    temperature: float = 1.0  # 0 is greedy
-    top_k: int | None = None
-    top_p: float = 1.0
-    min_p: float = 0.0
-    repetition_penalty: float = 1.0
-    presence_penalty: float = 0.0
-    frequency_penalty: float = 0.0
-    logit_bias: dict[int, float] = {}
-    min_new_tokens: int = 0
-    stop_token_ids: tuple[int, ...] = ()
+    temperature: Finite = 1.0  # 0 is greedy
+    top_k: Natural | None = None
+    top_p: Finite = 1.0
+    min_p: Finite = 0.0
+    repetition_penalty: Finite = 1.0
+    presence_penalty: Finite = 0.0
+    frequency_penalty: Finite = 0.0
+    logit_bias: dict[TokenId, Finite] = {}
+    min_new_tokens: Natural = 0
+    stop_token_ids: tuple[TokenId, ...] = ()
     ignore_eos: bool = False
     logprobs: bool = False
-    top_logprobs: int = 0
-    prompt_logprobs_from: int | None = None  # log-probabilities of prompt tokens from this position on
+    top_logprobs: Natural = 0
+    prompt_logprobs_from: Natural | None = None  # log-probabilities of prompt tokens from this position on
 
 
 class TextOptions(Wire, frozen=True):
@@ -93,93 +103,93 @@ class ChatMessage(Wire, frozen=True):
 class TokenLogprob(Wire, frozen=True):
     """Log-probability of a chosen token and of the most likely ones (natural log, before temperature)."""
 
-    token_id: int
+    token_id: TokenId
     logprob: float | None  # None: the first of a prompt, which nothing precedes
-    top: tuple[tuple[int, float], ...] = ()
+    top: tuple[tuple[TokenId, float], ...] = ()
 
 
 class TextLogprob(Wire, frozen=True):
     """A `TokenLogprob` with each token's bytes (a token can be a part of a character)."""
 
-    token_id: int
+    token_id: TokenId
     logprob: float | None
     token_bytes: bytes
-    top: tuple[tuple[int, float, bytes], ...] = ()
+    top: tuple[tuple[TokenId, float, bytes], ...] = ()
 
 
 class Capacity(Wire, frozen=True):
     """KV slots of an executor, in tokens. free + evictable + pinned = capacity_tokens."""
 
-    free_tokens: int
-    evictable_tokens: int  # cached, and no running request needs them
-    pinned_tokens: int  # held by running requests, privately or in the tree
-    protected_tokens: dict[str, int] = {}  # by tenant: of the evictable ones, what its quota keeps from the others
+    free_tokens: Natural
+    evictable_tokens: Natural  # cached, and no running request needs them
+    pinned_tokens: Natural  # held by running requests, privately or in the tree
+    protected_tokens: dict[str, Natural] = {}  # by tenant: of the evictable ones, what its quota keeps from the others
 
 
 class CacheCounters(Wire, frozen=True):
     """Running totals since the executor's start, and the tree's present size."""
 
-    hit_tokens: int = 0
-    miss_tokens: int = 0
-    evicted_tokens: int = 0
-    cached_tokens: int = 0
-    nodes: int = 0
-    namespaces: int = 0
-    cheap_namespaces: int = 0  # whose reuse is so low that they are kept in the cheap mode
-    drafted_tokens: int = 0  # guessed from a request's own text, and computed
-    accepted_tokens: int = 0  # of these, found right
+    hit_tokens: Natural = 0
+    miss_tokens: Natural = 0
+    evicted_tokens: Natural = 0
+    cached_tokens: Natural = 0
+    nodes: Natural = 0
+    namespaces: Natural = 0
+    cheap_namespaces: Natural = 0  # whose reuse is so low that they are kept in the cheap mode
+    drafted_tokens: Natural = 0  # guessed from a request's own text, and computed
+    accepted_tokens: Natural = 0  # of these, found right
 
 
 class ConstraintCounters(Wire, frozen=True):
     """Of the constrained-decoding stage: running totals since the executor's start, and what it holds now."""
 
-    computed_masks: int = 0
-    inherited_masks: int = 0  # of states where another request had been before
-    forced_tokens: int = 0  # appended without a choice
-    compiled_grammars: int = 0
-    refused_grammars: int = 0
-    rebuilt_grammars: int = 0  # after a matcher had spoilt what it shares with the others
-    grammars: int = 0
-    states: int = 0
-    state_bytes: int = 0
+    computed_masks: Natural = 0
+    inherited_masks: Natural = 0  # of states where another request had been before
+    forced_tokens: Natural = 0  # appended without a choice
+    compiled_grammars: Natural = 0
+    refused_grammars: Natural = 0
+    rebuilt_grammars: Natural = 0  # after a matcher had spoilt what it shares with the others
+    grammars: Natural = 0
+    states: Natural = 0
+    state_bytes: Natural = 0
 
 
 class StageTimes(Wire, frozen=True):
     """Seconds of one step by stage; `total_s` is the whole step, the rest of it is bookkeeping."""
 
-    total_s: float = 0.0
-    match_s: float = 0.0
-    forward_s: float = 0.0
-    mask_s: float = 0.0
-    sample_s: float = 0.0
+    total_s: Seconds = 0.0
+    match_s: Seconds = 0.0
+    forward_s: Seconds = 0.0
+    mask_s: Seconds = 0.0
+    sample_s: Seconds = 0.0
 
 
 class Progress(Wire, frozen=True):
     """What a heartbeat says: how far the sender has come, not that its event loop turns."""
 
-    last_seq: int = 0  # of work done: steps, encodes, batches
-    step_age_s: float = 0.0  # how long the piece of work in hand has been going on; 0 when idle
-    waiting: int = 0
-    running: int = 0
-    peers: dict[str, int] = {}  # live peers by role, as the sender sees them
+    last_seq: Natural = 0  # of work done: steps, encodes, batches
+    step_age_s: Seconds = 0.0  # how long the piece of work in hand has been going on; 0 when idle
+    waiting: Natural = 0
+    running: Natural = 0
+    peers: dict[str, Natural] = {}  # live peers by role, as the sender sees them
 
 
 class ExecutorInfo(Wire, frozen=True):
     model_id: str
-    capacity_tokens: int
-    page_size: int
-    max_batch: int  # lanes in one step
-    max_model_len: int
+    capacity_tokens: Positive
+    page_size: Positive
+    max_batch: Positive  # lanes in one step
+    max_model_len: Natural
     caches: bool = True  # what was computed can be found by others
-    draft_tokens: int = 0  # the most that it drafts for one request in a step, if a plan has them to spare
-    forced_tokens: int = 0  # the same of tokens that a constraint leaves no choice about
+    draft_tokens: Natural = 0  # the most that it drafts for one request in a step, if a plan has them to spare
+    forced_tokens: Natural = 0  # the same of tokens that a constraint leaves no choice about
 
 
 class Stored(Wire, frozen=True, tag=1):
     """A new node of an executor's radix tree; nodes have numbers that are never used twice."""
 
-    node: int
-    parent: int | None  # None: the root of the namespace
+    node: Natural
+    parent: Natural | None  # None: the root of the namespace
     namespace: str
     token_ids: bytes  # int32, little-endian
 
@@ -187,23 +197,23 @@ class Stored(Wire, frozen=True, tag=1):
 class Grown(Wire, frozen=True, tag=2):
     """A node without children has got more tokens at its end."""
 
-    node: int
+    node: Natural
     token_ids: bytes  # int32, little-endian
 
 
 class Split(Wire, frozen=True, tag=3):
     """A node's first `tokens` tokens have become the new node `upper`, which is now its parent."""
 
-    node: int
-    tokens: int
-    upper: int
+    node: Natural
+    tokens: Natural
+    upper: Natural
 
 
 class Cut(Wire, frozen=True, tag=4):
     """Of a node without children only the first `tokens` tokens are left; with none of them it is gone."""
 
-    node: int
-    tokens: int
+    node: Natural
+    tokens: Natural
 
 
 TreeEvent: TypeAlias = Stored | Grown | Split | Cut
@@ -215,14 +225,14 @@ TreeEvent: TypeAlias = Stored | Grown | Split | Cut
 class Hello(Message, frozen=True):
     role: Role
     protocol: int
-    name: str  # for people: "tokenizer-1"
+    name: Name  # for people: "tokenizer-1"
     executor: ExecutorInfo | None = None
 
 
 class Welcome(Message, frozen=True):
     """`grant` goes up with each Welcome; every later message of the dialler carries it."""
 
-    grant: int
+    grant: Natural
     identity: str  # of the bound side
     protocol: int = PROTOCOL
 
@@ -250,27 +260,27 @@ Control: TypeAlias = Hello | Welcome | Refused | Reset | Heartbeat
 class Ready(Message, frozen=True):
     """How many Encodes may be outstanding on this tokenizer at once."""
 
-    credits: int
+    credits: Natural
 
 
 class Encode(Message, frozen=True):
     """Exactly one of prompt, messages and prompt_token_ids is given."""
 
     request_id: str
-    attempt: int
+    attempt: Positive
     sampling: Sampling
     text: TextOptions
     prompt: str | None = None
     messages: tuple[ChatMessage, ...] | None = None
     tools: tuple[dict[str, Any], ...] | None = None
-    prompt_token_ids: tuple[int, ...] | None = None
-    resume_token_ids: tuple[int, ...] = ()  # generated by earlier attempts
-    text_offset: int = 0  # characters already sent to the client by earlier attempts
-    max_new_tokens: int | None = None  # None: the room that the context leaves
+    prompt_token_ids: tuple[TokenId, ...] | None = None
+    resume_token_ids: tuple[TokenId, ...] = ()  # generated by earlier attempts
+    text_offset: Natural = 0  # characters already sent to the client by earlier attempts
+    max_new_tokens: Natural | None = None  # None: the room that the context leaves
     constraint: Constraint | None = None
     namespace: str = ""
     priority: int = 0  # larger runs earlier
-    time_left_s: float | None = None  # until its deadline, when this was sent: machines' clocks may differ
+    time_left_s: Finite | None = None  # until its deadline, when this was sent: machines' clocks may differ
     template_options: dict[str, Any] = {}  # chat_template_kwargs, add_generation_prompt, continue_final_message
 
 
@@ -278,12 +288,12 @@ class Encoded(Message, frozen=True):
     """The request was submitted to the scheduler."""
 
     request_id: str
-    attempt: int
+    attempt: Positive
 
 
 class EncodeFailed(Message, frozen=True):
     request_id: str
-    attempt: int
+    attempt: Positive
     error: Error
 
 
@@ -294,7 +304,7 @@ class Text(Message, frozen=True):
     op: Literal["tokenize", "count", "detokenize"]
     prompt: str | None = None
     messages: tuple[ChatMessage, ...] | None = None
-    token_ids: tuple[int, ...] | None = None
+    token_ids: tuple[TokenId, ...] | None = None
     add_special_tokens: bool = True
     skip_special_tokens: bool = True
     tools: tuple[dict[str, Any], ...] | None = None  # with messages, as in Encode
@@ -304,8 +314,8 @@ class Text(Message, frozen=True):
 
 class TextReply(Message, frozen=True):
     call_id: str
-    token_ids: tuple[int, ...] = ()
-    count: int = 0
+    token_ids: tuple[TokenId, ...] = ()
+    count: Natural = 0
     text: str = ""
     error: Error | None = None
     tokens: tuple[str, ...] = ()
@@ -318,32 +328,32 @@ class Submit(Message, frozen=True):
     """From a tokenizer; from the gateway itself on a retry whose prompt ids are known."""
 
     request_id: str
-    attempt: int
+    attempt: Positive
     gateway: str  # identity of the gateway on the hub
-    prompt_token_ids: tuple[int, ...]
+    prompt_token_ids: tuple[TokenId, ...]
     sampling: Sampling
     text: TextOptions
-    max_new_tokens: int
-    resume_token_ids: tuple[int, ...] = ()
-    text_offset: int = 0
+    max_new_tokens: Natural
+    resume_token_ids: tuple[TokenId, ...] = ()
+    text_offset: Natural = 0
     constraint: Constraint | None = None
     namespace: str = ""
     priority: int = 0
-    time_left_s: float | None = None
+    time_left_s: Finite | None = None
 
 
 class Abort(Message, frozen=True):
     """Holds for this attempt and for every earlier one, also when it overtakes its Submit."""
 
     request_id: str
-    attempt: int
+    attempt: Positive
     gateway: str
     reason: AbortReason
 
 
 class AuditEntry(Wire, frozen=True):
     request_id: str
-    attempt: int
+    attempt: Positive
     settled: bool  # submitted long enough ago that the scheduler must know it
 
 
@@ -356,7 +366,7 @@ class Audit(Message, frozen=True):
 class Admin(Message, frozen=True):
     call_id: str
     op: Literal["flush", "drain", "tree", "info", "counters"]
-    timeout_s: float = 5.0
+    timeout_s: Seconds = 5.0
     text: bool = False  # tree: with the first token ids of each node
 
 
@@ -371,16 +381,16 @@ class AdminReply(Message, frozen=True):
 
 class Accepted(Message, frozen=True):
     request_id: str
-    attempt: int
-    prompt_token_ids: tuple[int, ...]  # for a retry without a tokenizer
-    max_new_tokens: int
+    attempt: Positive
+    prompt_token_ids: tuple[TokenId, ...]  # for a retry without a tokenizer
+    max_new_tokens: Natural
 
 
 class Rejected(Message, frozen=True):
     """Final: the client gets this error."""
 
     request_id: str
-    attempt: int
+    attempt: Positive
     error: Error
 
 
@@ -388,7 +398,7 @@ class Lost(Message, frozen=True):
     """The attempt is gone (its executor or detokenizer died, or it was never known): submit the next one."""
 
     request_id: str
-    attempt: int
+    attempt: Positive
     reason: str
     excused: bool = False  # with its executor: the scheduler finds out who is to blame, and gives up no other
 
@@ -402,12 +412,12 @@ class Admit(Wire, frozen=True):
     A request that gave way to others comes again, under another lane, with what it has generated to resume from.
     """
 
-    lane: int
+    lane: Natural
     request_id: str
-    prompt_token_ids: tuple[int, ...]
+    prompt_token_ids: tuple[TokenId, ...]
     sampling: Sampling
-    max_new_tokens: int
-    resume_token_ids: tuple[int, ...] = ()
+    max_new_tokens: Natural
+    resume_token_ids: tuple[TokenId, ...] = ()
     constraint: Constraint | None = None
     namespace: str = ""
     priority: int = 0
@@ -417,24 +427,26 @@ class Admit(Wire, frozen=True):
 class Slice(Wire, frozen=True):
     """Compute up to num_tokens more tokens of the lane; fewer when fewer are known."""
 
-    lane: int
-    num_tokens: int
+    lane: Natural
+    num_tokens: Natural
 
 
 class StepPlan(Message, frozen=True):
     """One step, run strictly by `seq`: release, admit, then the slices, in this order."""
 
-    seq: int
+    seq: Natural
     admits: tuple[Admit, ...] = ()
     slices: tuple[Slice, ...] = ()
-    spare_tokens: int = 0  # what the executor may spend beyond the slices on forced or drafted tokens
-    release: tuple[int, ...] = ()  # give up their KV (it stays in the tree); this plan's admits may use their numbers
+    spare_tokens: Natural = 0  # what the executor may spend beyond the slices on forced or drafted tokens
+    release: tuple[
+        Natural, ...
+    ] = ()  # give up their KV (it stays in the tree); this plan's admits may use their numbers
 
 
 class Cancel(Message, frozen=True):
     """Outside the plans, read before each step: skip these lanes until their release arrives."""
 
-    lanes: tuple[int, ...]
+    lanes: tuple[Natural, ...]
 
 
 class Compile(Message, frozen=True):
@@ -453,27 +465,27 @@ class Compiled(Message, frozen=True):
 class Outcome(Wire, frozen=True):
     """What became of a lane in a step. Absolute figures: a repeated or late outcome does no harm."""
 
-    lane: int
-    computed_tokens: int  # tokens whose KV the lane holds
-    cached_tokens: int  # found in the tree at its first slice; 0 before that
-    new_token_ids: tuple[int, ...] = ()
+    lane: Natural
+    computed_tokens: Natural  # tokens whose KV the lane holds
+    cached_tokens: Natural  # found in the tree at its first slice; 0 before that
+    new_token_ids: tuple[TokenId, ...] = ()
     logprobs: tuple[TokenLogprob, ...] = ()  # one for each new token, if asked for
     prompt_logprobs: tuple[TokenLogprob, ...] = ()  # all that were asked for, at once
     finish_reason: FinishReason | None = None
-    matched_stop: int | None = None  # the token id that stopped it
+    matched_stop: TokenId | None = None  # the token id that stopped it
     waiting: Literal["grammar"] | None = None  # not run: its constraint has to be compiled (again) first
     declined: bool = False  # the slice was not run and had no side effect: no room
     error: Error | None = None
 
 
 class StepResult(Message, frozen=True):
-    seq: int
+    seq: Natural
     outcomes: tuple[Outcome, ...]
     capacity: Capacity
     cache: CacheCounters
     times: StageTimes
     events: tuple[TreeEvent, ...] = ()  # what the step has changed in the tree, in order
-    extra_tokens: int = 0  # computed beyond the slices: forced ones, and drafts, accepted or not
+    extra_tokens: Natural = 0  # computed beyond the slices: forced ones, and drafts, accepted or not
     constraints: ConstraintCounters = ConstraintCounters()
 
 
@@ -488,17 +500,17 @@ class TreeChanged(Message, frozen=True):
 
 class Open(Message, frozen=True):
     request_id: str
-    attempt: int
+    attempt: Positive
     gateway: str
     text: TextOptions
     logprobs: bool = False
-    resume_token_ids: tuple[int, ...] = ()
-    text_offset: int = 0
+    resume_token_ids: tuple[TokenId, ...] = ()
+    text_offset: Natural = 0
 
 
 class Counts(Wire, frozen=True):
-    prompt_tokens: int
-    cached_tokens: int  # of this attempt, at most prompt_tokens
+    prompt_tokens: Natural
+    cached_tokens: Natural  # of this attempt, at most prompt_tokens
     executor: str = ""  # where it runs; empty before
 
 
@@ -507,13 +519,13 @@ class TokenUpdate(Wire, frozen=True):
 
     gateway: str
     request_id: str
-    attempt: int
-    offset: int
-    token_ids: tuple[int, ...]
+    attempt: Positive
+    offset: Natural
+    token_ids: tuple[TokenId, ...]
     counts: Counts
     logprobs: tuple[TokenLogprob, ...] = ()
     finish_reason: FinishReason | None = None
-    matched_stop: int | None = None
+    matched_stop: TokenId | None = None
     error: Error | None = None
     prompt_logprobs: tuple[TokenLogprob, ...] = ()
 
@@ -526,15 +538,15 @@ class TextUpdate(Wire, frozen=True):
     """`text_offset` counts characters of output text from the request's start."""
 
     request_id: str
-    attempt: int
-    token_offset: int
-    token_ids: tuple[int, ...]
-    text_offset: int
+    attempt: Positive
+    token_offset: Natural
+    token_ids: tuple[TokenId, ...]
+    text_offset: Natural
     text: str
     counts: Counts
     logprobs: tuple[TextLogprob, ...] = ()
     finish_reason: FinishReason | None = None
-    matched_stop: int | str | None = None
+    matched_stop: TokenId | str | None = None
     error: Error | None = None
     prompt_logprobs: tuple[TextLogprob, ...] = ()
 

@@ -22,6 +22,8 @@ def sample(kind):
         fields = msgspec.structs.fields(kind)
         return kind(**{field.name: sample(field.type) for field in fields})
     match typing.get_origin(kind), typing.get_args(kind):
+        case (typing.Annotated, (inner, msgspec.Meta() as meta)):
+            return "tokenizer-1" if meta.pattern else {int: (meta.lt or meta.le or 1) - 1}.get(inner, sample(inner))
         case (typing.Literal, (first, *_)):
             return first
         case (types.UnionType | typing.Union, (first, *_)):

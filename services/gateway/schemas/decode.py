@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from services.gateway.errors import InvalidRequest
+from services.gateway.schemas.broken_json import explained
 
 T = TypeVar("T", bound=msgspec.Struct)
 
@@ -35,13 +36,18 @@ NO_RULES = FieldRules()
 
 
 def decode_object(body: bytes) -> dict[str, Any]:
+    if not body:
+        raise InvalidRequest("the body is empty", code="invalid_json")
     try:
         decoded = msgspec.json.decode(body)
     except RecursionError:
         raise InvalidRequest("the body is nested too deeply", code="invalid_json") from None
     except msgspec.MsgspecError as error:
-        raise InvalidRequest(f"the body is not valid JSON: {error}", code="invalid_json") from None
-    return as_object(decoded)
+        plain = InvalidRequest(f"the body is not valid JSON: {error}", code="invalid_json")
+        raise explained(body) or plain from None
+    if not isinstance(decoded, dict):
+        raise InvalidRequest("the body is not an object", code="invalid_json")
+    return decoded
 
 
 def as_object(value: Any) -> dict[str, Any]:

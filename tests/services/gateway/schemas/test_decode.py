@@ -34,6 +34,30 @@ def refusal(raw, rules=RULES):
 
 
 @pytest.mark.parametrize(
+    ("body", "param", "problem"),
+    [
+        (b"", None, "the body is empty"),
+        (b'{"a": {"b": [1, NaN]}}', "a.b.1", "not a finite number"),
+        (b'{"a": -Infinity}', "a", "not a finite number"),
+        (b'{"a": 1e400}', "a", "not a finite number"),
+        (b'{"a": ["x", "\\ud800"]}', "a.1", "a lone surrogate is no character"),
+        (b'{"a": {"\\udfff": 1}}', "a", "a lone surrogate is no character"),
+        (b'{"\\ud800": NaN}', None, "a lone surrogate is no character"),
+        (b'{"' + b"a" * 500 + b'": NaN}', "a" * 128, "not a finite number"),
+        (b'{"a": NaN, "b": ' + b"[" * 100_000 + b"]}", None, "the body is not valid JSON"),
+        (b'{"a": NaN, "b": "' + b"x" * 65536 + b'"}', None, "the body is not valid JSON"),
+    ],
+)
+def test_what_python_takes_for_json_is_named(body, param, problem):
+    with pytest.raises(InvalidRequest) as caught:
+        decode_object(body)
+    error = caught.value.error
+    assert (error.code, error.param) == ("invalid_json", param)
+    assert problem in error.message
+    msgspec.json.encode(error)
+
+
+@pytest.mark.parametrize(
     "body",
     [
         b"",

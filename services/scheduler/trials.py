@@ -98,7 +98,8 @@ class Trials:
         idle = [executor for executor in fitting if not executor.load and not executor.flights]
         if idle:
             return max(idle, key=lambda executor: executor.moves)
-        if now_s < max(group.died_s + PATIENCE_S, self._next_turn_s):
+        patient_until_s = self._next_turn_s if group.turns else max(group.died_s + PATIENCE_S, self._next_turn_s)
+        if now_s < patient_until_s:
             return None
         return min(fitting, key=lambda executor: executor.load, default=None)
 

@@ -37,6 +37,7 @@ from services.gateway.events import (
 from services.gateway.generation import Ending
 from services.gateway.open_request import OpenRequest
 from services.gateway.tokenizer_pool import TokenizerPool
+from services.gateway.turns import Turns
 from shared import wire
 
 SURVEY_S = 1.0  # how often stalls are looked for and the audit is sent
@@ -70,7 +71,7 @@ class Journal:
         self._hub_seq = 0
         self._hub_progressed_s = 0.0
         # A waiting request is in exactly one of these; the first two are queues, the third says when to move on.
-        self._to_encode: dict[str, None] = {}
+        self._to_encode = Turns()
         self._to_submit: dict[str, None] = {}
         self._resting: dict[str, float] = {}
         self._quiet_until_s: dict[tuple[str, int], float] = {}  # of attempts that are over, by (request_id, attempt)
@@ -265,8 +266,10 @@ class Journal:
         return entry if entry is not None and entry.attempt == attempt else None
 
     def _queue(self, entry: OpenRequest) -> None:
-        queue = self._to_encode if entry.prompt_token_ids is None else self._to_submit
-        queue[entry.request_id] = None
+        if entry.prompt_token_ids is None:
+            self._to_encode.add(entry.tenant, entry.request_id)
+        else:
+            self._to_submit[entry.request_id] = None
 
     def _start_waiting(self) -> list[Command]:
         """Without a scheduler everything waits: it is refused by nobody and starts when there is one."""
@@ -278,11 +281,11 @@ class Journal:
             del self._to_submit[entry.request_id]
             commands += self._submit(entry)
         while self._to_encode:
-            entry = self._open[_first(self._to_encode)]
+            entry = self._open[self._to_encode.next()]
             peer = self._tokenizers.take((entry.request_id, entry.attempt), self._now_s)
             if peer is None:
                 break
-            del self._to_encode[entry.request_id]
+            self._to_encode.take()
             commands += self._encode(entry, peer)
         return commands
 
@@ -332,8 +335,9 @@ class Journal:
     def _forget(self, entry: OpenRequest) -> None:
         """What still arrives about it in the next moment was under way, and needs no answer."""
         del self._open[entry.request_id]
-        for queue in (self._to_encode, self._to_submit, self._resting):
-            queue.pop(entry.request_id, None)
+        self._to_encode.remove(entry.tenant, entry.request_id)
+        self._to_submit.pop(entry.request_id, None)
+        self._resting.pop(entry.request_id, None)
         self._quiet_until_s[entry.request_id, entry.attempt] = self._now_s + STALE_REPEAT_S
 
     def _stale(self, request_id: str, attempt: int) -> list[Command]:

@@ -40,8 +40,12 @@ class OpenRequest:
     scored: bool = False  # the log-probabilities of the prompt that are asked for are delivered
     counts: wire.Counts | None = None  # of the first attempt that was heard of: later ones hit their own tokens
 
+    @property
+    def tenant(self) -> str:
+        return tenant_of(self.request.namespace)
+
     def is_called(self, tenant: str, client_id: str) -> bool:
-        return self.request.client_id == client_id and tenant_of(self.request.namespace) == tenant
+        return self.request.client_id == client_id and self.tenant == tenant
 
     def advance(self) -> None:
         """Give up the present attempt."""

@@ -1,5 +1,6 @@
 """The journal by single events; random faults are in test_journal_faults.py."""
 
+import msgspec
 import pytest
 
 from services.gateway.events import (
@@ -52,8 +53,9 @@ class Bench:
     def tell(self, event):
         return self.journal.handle(event)
 
-    def open(self, request_id="r", timeout_s=1000.0):
-        return self.tell(Opened(request_id, REQUEST, self.now_s + timeout_s))
+    def open(self, request_id="r", timeout_s=1000.0, namespace=""):
+        request = msgspec.structs.replace(REQUEST, namespace=namespace)
+        return self.tell(Opened(request_id, request, self.now_s + timeout_s))
 
     def run(self, request_id="r"):
         """Opened, encoded and accepted."""
@@ -341,6 +343,14 @@ def test_an_empty_audit_is_sent_too_for_what_the_scheduler_may_still_hold():
 
 
 # --- time ------------------------------------------------------------------------------------------------------------
+
+
+def test_tenants_take_turns_at_a_tokenizer():
+    bench = Bench(tokenizer_credits=1)
+    commands = [bench.open(name, namespace=name[0]) for name in ("a1", "a2", "a3", "b1")]
+    commands += [bench.tell(EncodedBy("t1", wire.Encoded(name, 1))) for name in ("a1", "a2", "b1")]
+    sent = [command.message.request_id for one in commands for command in of_kind(one, ToTokenizer)]
+    assert sent == ["a1", "a2", "b1", "a3"]
 
 
 def test_a_deadline_ends_the_request_and_its_work():

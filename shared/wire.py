@@ -172,6 +172,7 @@ class Progress(Wire, frozen=True):
     waiting: Natural = 0
     running: Natural = 0
     peers: dict[str, Natural] = {}  # live peers by role, as the sender sees them
+    lost: dict[str, Natural] = {}  # peers by role that have left since the sender's start
 
 
 class ExecutorInfo(Wire, frozen=True):

@@ -68,7 +68,7 @@ class Dispatcher:
         self.draining = False
         self.idle = asyncio.Event()  # set while no request is open
         self.idle.set()
-        self.stages = Stages(config.supervisor.hang_timeout_s)
+        self.stages = Stages(config.supervisor.hang_timeout_s, clock)
         self._config = config.gateway
         self._clock = clock
         self._log = logging.get()

@@ -22,6 +22,7 @@ from prometheus_client import (
 from services.gateway.generation import Usage
 from services.gateway.pool_metrics import PoolMetrics
 from services.gateway.sglang_metrics import SglangMetrics
+from services.gateway.stage_metrics import StageMetrics
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST
 
@@ -55,6 +56,7 @@ class Metrics:
         self._inter_token = self._latency("sapwood_inter_token_seconds", "Between neighbouring output tokens")
         self._whole = self._latency("sapwood_request_seconds", "From arrival to the end of a generation")
         self._pool = PoolMetrics(registry)
+        self._stages = StageMetrics(registry)
         self._aliases = CollectorRegistry()
         if sglang_model is not None:
             self._aliases.register(SglangMetrics(registry, sglang_model))
@@ -87,6 +89,10 @@ class Metrics:
     def scheduler(self, payload: Mapping[str, Any]) -> None:
         """The answer to Admin("counters")."""
         self._pool.update(payload)
+
+    def stages(self, processes: Mapping[str, int], lost: Mapping[str, int]) -> None:
+        """How many there are of each stage, and how often one was lost."""
+        self._stages.update(processes, lost)
 
     def text(self, open_requests: int) -> bytes:
         self._open.set(open_requests)

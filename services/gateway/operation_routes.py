@@ -75,14 +75,15 @@ class OperationRoutes:
         """Whether new work should be sent here."""
         if self._dispatcher.draining:
             return _probed(request, {"status": "draining"}, 503)
-        missing = [stage for stage, count in self._dispatcher.stages.counts().items() if count == 0]
+        missing = self._dispatcher.stages.missing()
         if missing:
-            return _probed(request, {"status": "not ready", "missing": missing}, 503)
+            return _probed(request, {"status": "not ready", "missing": list(missing), "stages": missing}, 503)
         return _probed(request, {"status": "ready"})
 
     async def metrics(self, _request: web.Request) -> web.Response:
         with contextlib.suppress(ApiError):
             self._metrics.scheduler(await self._dispatcher.admin("counters", SCRAPE_TIMEOUT_S))
+        self._metrics.stages(self._dispatcher.stages.counts(), self._dispatcher.stages.lost())
         text = self._metrics.text(self._dispatcher.open_requests)
         return web.Response(body=text, headers={"Content-Type": CONTENT_TYPE})
 

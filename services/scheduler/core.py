@@ -37,6 +37,7 @@ class Core:
         self._steps = 0
         self._compiled = 0  # answers
         self._peers: dict[str, wire.Hello] = {}
+        self._lost: Counter[str] = Counter()  # peers by role
         self._outbox = Outbox()
         self.executors: dict[str, Executor] = {}
         self.requests = Requests(config, self.executors, self._outbox, now_s=now_s)
@@ -89,6 +90,7 @@ class Core:
         hello = self._peers.pop(peer, None)
         if hello is None:
             return  # dropped by ourselves
+        self._lost[hello.role] += 1
         self._outbox.note("peer_left", peer=hello.name, role=hello.role, reason=reason)
         match hello.role:
             case "gateway":
@@ -220,6 +222,7 @@ class Core:
             waiting=self.requests.waiting_count,
             running=self.requests.running_count,
             peers=self._peer_counts(),
+            lost=dict(self._lost),
         )
 
     def figures(self) -> dict[str, Any]:

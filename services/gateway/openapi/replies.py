@@ -271,9 +271,15 @@ class Health(Described, frozen=True):
     stages: dict[str, str] | UnsetType = UNSET  # what is wrong, by stage
 
 
+class MissingStage(Described, frozen=True):
+    missing_s: float
+    lost: int  # how often one of its processes has left
+
+
 class Readiness(Described, frozen=True):
     status: Literal["ready", "not ready", "draining"]
     missing: list[str] | UnsetType = UNSET
+    stages: dict[str, MissingStage] | UnsetType = UNSET
 
 
 class ModelInfo(Described, frozen=True):

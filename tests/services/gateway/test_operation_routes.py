@@ -54,7 +54,11 @@ async def test_ready_says_what_is_missing(served):
     served.pipeline.kill("tokenizer-1")
     await served.until(lambda: served.gateway.progress().peers["tokenizer"] == 0)
     status, reply, _ = await served.get("/ready")
-    assert (status, reply) == (503, {"status": "not ready", "missing": ["tokenizer"]})
+    lost = {"tokenizer": {"missing_s": reply["stages"]["tokenizer"]["missing_s"], "lost": 1}}
+    assert (status, reply) == (503, {"status": "not ready", "missing": ["tokenizer"], "stages": lost})
+    found = await samples(served)
+    assert (found["sapwood_stage_processes", "tokenizer"], found["sapwood_stage_lost_total", "tokenizer"]) == (0, 1)
+    assert (found["sapwood_stage_processes", "executor"], found["sapwood_stage_lost_total", "executor"]) == (1, 0)
     status, reply, _ = await served.get("/health")
     assert (status, reply["stages"]) == (503, {"tokenizer": "none is connected"})
 

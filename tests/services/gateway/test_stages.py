@@ -1,10 +1,10 @@
-from services.gateway.stages import Stages
+from services.gateway.stages import NEEDED, Stages
 from shared import wire
 
 
-def stages():
+def stages(clock=lambda: 0.0):
     """All four, well."""
-    found = Stages(hang_timeout_s=30.0)
+    found = Stages(30.0, clock)
     for role in ("tokenizer", "scheduler", "detokenizer"):
         found.joined(role, role, f"{role}-1")
     found.progressed("scheduler", wire.Progress(peers={"executor": 1}))
@@ -20,6 +20,35 @@ def test_a_missing_stage_is_named():
     found = stages()
     assert found.left("tokenizer").name == "tokenizer-1"
     assert found.troubles() == {"tokenizer": "none is connected"}
+
+
+def test_a_missing_stage_is_told_with_how_long_and_how_often():
+    now = [100.0]
+    found = stages(lambda: now[0])
+    assert found.missing() == {}
+    found.left("tokenizer")
+    now[0] = 104.24
+    assert found.missing() == {"tokenizer": {"missing_s": 4.2, "lost": 1}}
+    found.joined("tokenizer", "tokenizer", "tokenizer-1")
+    assert found.missing() == {}
+    now[0] = 110.0
+    found.left("tokenizer")
+    now[0] = 111.0
+    assert found.missing() == {"tokenizer": {"missing_s": 1.0, "lost": 2}}
+
+
+def test_at_the_start_all_are_missing():
+    assert {role: missing["lost"] for role, missing in Stages(30.0).missing().items()} == dict.fromkeys(NEEDED, 0)
+
+
+def test_executors_are_lost_as_often_as_all_schedulers_have_seen():
+    found = stages()
+    found.progressed("scheduler", wire.Progress(peers={"executor": 0}, lost={"executor": 3, "tokenizer": 9}))
+    assert found.missing()["executor"]["lost"] == 3
+    found.left("scheduler")
+    found.joined("scheduler-2", "scheduler", "scheduler")
+    found.progressed("scheduler-2", wire.Progress(peers={"executor": 1}, lost={"executor": 1}))
+    assert found.lost() == {"tokenizer": 0, "scheduler": 1, "executor": 4, "detokenizer": 0}
 
 
 def test_executors_are_seen_through_the_scheduler():

@@ -8,7 +8,7 @@ import pytest
 from tests.support.served_gateway import serving
 
 BODY = b'{"text": "x"}'
-HEAD = b"POST /generate HTTP/1.1\r\nHost: x\r\n"
+HEAD = b"POST /generate HTTP/1.1\r\nHost: localhost\r\n"
 CHUNKED = HEAD + b"Transfer-Encoding: chunked\r\n\r\n"
 
 

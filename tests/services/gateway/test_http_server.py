@@ -11,7 +11,7 @@ from services.gateway.http_server import SPARE_FILES, connection_limit
 from shared import wire
 from tests.support.served_gateway import serving
 
-HEAD = b"GET /health HTTP/1.1\r\nHost: x\r\n"
+HEAD = b"GET /health HTTP/1.1\r\nHost: localhost\r\n"
 
 
 @pytest.fixture
@@ -40,13 +40,13 @@ async def sent(served, raw):
         (b"GARBAGE\r\n\r\n", 400),
         (b"\x16\x03\x01\x02\x00\x01\x00\x01", 400),
         (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 400),
-        (b"GET /" + b"x" * 10_000 + b" HTTP/1.1\r\nHost: x\r\n\r\n", 431),
+        (b"GET /" + b"x" * 10_000 + b" HTTP/1.1\r\nHost: localhost\r\n\r\n", 431),
         (HEAD + b"Long: " + b"x" * 10_000 + b"\r\n\r\n", 431),
         (HEAD + b"".join(b"h%d: x\r\n" % number for number in range(200)) + b"\r\n", 431),
         (HEAD + b"".join(b"h%d: %s\r\n" % (number, b"x" * 8000) for number in range(20)), 431),  # and no end
-        (b"GET /health HTTP/2.0\r\nHost: x\r\n\r\n", 505),
+        (b"GET /health HTTP/2.0\r\nHost: localhost\r\n\r\n", 505),
         (b"GET /health\r\n\r\n", 505),
-        (b"POST /generate HTTP/1.1\r\nHost: x\r\nContent-Length: x\r\n\r\n", 400),
+        (b"POST /generate HTTP/1.1\r\nHost: localhost\r\nContent-Length: x\r\n\r\n", 400),
         (HEAD + b"Expect: nothing\r\n\r\n", 417),
     ],
 )
@@ -61,7 +61,7 @@ async def test_what_is_no_http_is_refused_as_all_else(served, raw, status):
 
 
 async def test_a_body_that_breaks_off_in_its_framing(served):
-    raw = b"POST /generate HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n"
+    raw = b"POST /generate HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n"
     found, headers, body = await sent(served, raw)
     assert (found, set(body["error"])) == (400, {"message", "type", "param", "code"})
     assert headers["x-request-id"]
@@ -72,7 +72,7 @@ async def test_the_connection_of_a_stream_that_fails_serves_the_next_request(ser
     body = json.dumps({"prompt": "x", "stream": True}).encode()
     reader, writer = await asyncio.open_connection("127.0.0.1", served.gateway.port)
     for _ in range(2):
-        writer.write(b"POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
+        writer.write(b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
         async with asyncio.timeout(5):
             answer = await reader.readuntil(b"\r\n0\r\n\r\n")
         assert b'"message":"it broke"' in answer
@@ -100,7 +100,7 @@ async def test_the_connection_of_a_stream_that_fails_serves_the_next_request(ser
 async def test_where_a_body_ends_is_never_a_matter_of_opinion(served, headers):
     """Proxies that read it otherwise would take the rest for a request of somebody else."""
     reader, writer = await asyncio.open_connection("127.0.0.1", served.gateway.port)
-    writer.write(b"POST /generate HTTP/1.1\r\nHost: x\r\n" + headers + b"\r\n{}" + HEAD + b"\r\n")
+    writer.write(b"POST /generate HTTP/1.1\r\nHost: localhost\r\n" + headers + b"\r\n{}" + HEAD + b"\r\n")
     async with asyncio.timeout(5):
         answer = await reader.read()
     assert answer.startswith(b"HTTP/1.0 400 ")
@@ -108,7 +108,7 @@ async def test_where_a_body_ends_is_never_a_matter_of_opinion(served, headers):
     writer.close()
 
 
-@pytest.mark.parametrize("start", [b"G", HEAD, b"POST /generate HTTP/1.1\r\nHost: x\r\n"], ids=repr)
+@pytest.mark.parametrize("start", [b"G", HEAD, b"POST /generate HTTP/1.1\r\nHost: localhost\r\n"], ids=repr)
 async def test_headers_that_do_not_come_to_an_end_are_given_up(tmp_path, tiny_card, start):
     async with serving(tmp_path, tiny_card, read_timeout_s=0.05) as served:
         reader, writer = await asyncio.open_connection("127.0.0.1", served.gateway.port)
@@ -151,7 +151,7 @@ async def test_one_connection_too_many_is_turned_away_if_none_is_idle(tmp_path, 
         served.pipeline.auto = False
         busy = [await asyncio.open_connection("127.0.0.1", served.gateway.port) for _ in range(3)]
         for _, writer in busy:
-            writer.write(b"POST /generate HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
+            writer.write(b"POST /generate HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
         await served.until(lambda: len(served.pipeline.runs) == 3)
         status, headers, reply = await sent(served, HEAD + b"\r\n")
         assert (status, headers["retry-after"], reply["error"]["code"]) == (503, "1", "overloaded")

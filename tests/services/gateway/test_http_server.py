@@ -72,7 +72,8 @@ async def test_the_connection_of_a_stream_that_fails_serves_the_next_request(ser
     body = json.dumps({"prompt": "x", "stream": True}).encode()
     reader, writer = await asyncio.open_connection("127.0.0.1", served.gateway.port)
     for _ in range(2):
-        writer.write(b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
+        writer.write(b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\n")
+        writer.write(b"Content-Length: %d\r\n\r\n" % len(body) + body)
         async with asyncio.timeout(5):
             answer = await reader.readuntil(b"\r\n0\r\n\r\n")
         assert b'"message":"it broke"' in answer

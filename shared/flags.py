@@ -100,6 +100,13 @@ def overrides(arguments: argparse.Namespace) -> dict[str, Any]:
     return found
 
 
+def named(message: str) -> str:
+    """The message, with the flag beside each key that it names as a place in the configuration."""
+    for flag, key, *_ in (*_VALUES, *_SWITCHES):  # of two flags the first one
+        message = message.replace(f"`$.{key}`", f"{key} ({flag})")
+    return message
+
+
 def _refuse_what_is_not_built(arguments: argparse.Namespace) -> None:
     if arguments.tp != 1:
         raise ConfigError(f"--tp {arguments.tp}: tensor parallelism is not available in this version; use --tp 1")

@@ -15,6 +15,7 @@ import os
 import shutil
 import signal
 import socket
+import stat
 import subprocess
 import sys
 import tempfile
@@ -26,6 +27,7 @@ from typing import TextIO
 import msgspec
 import uvloop
 
+from sapwood.output import until_the_reader_stops
 from shared import config as configuration
 from shared import flags, logging
 from shared.announce import announce_ready
@@ -58,7 +60,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         return _dispatch(arguments)
     except ConfigError as error:
-        print(f"sapwood: {error}", file=sys.stderr)
+        print(f"sapwood: {flags.named(str(error))}", file=sys.stderr)
         return EXIT_CONFIG
 
 
@@ -106,6 +108,8 @@ def _lock(run_dir: Path) -> TextIO:
     """Make the run directory ours until the file returned is closed: two deployments in one would mix up."""
     try:
         run_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
+        if run_dir.stat().st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+            raise ConfigError(f"run_dir: others may put files into {run_dir}; chmod 700 it")
         lock = (run_dir / "lock").open("w")
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError as error:
@@ -228,4 +232,4 @@ def _health(config: Config) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(until_the_reader_stops(main))

@@ -53,7 +53,7 @@ def test_launch_server_is_serve():
         (["serve", "--enable-flashinfer"], "--enable-flashinfer"),
         (["serve", "--set", "gateway.prt=1"], "did you mean 'port'?"),
         (["serve", "--config", "/no/such.yaml"], "cannot read /no/such.yaml"),
-        (["serve", "--schedule-policy", "best"], "Invalid enum value 'best'"),
+        (["serve", "--schedule-policy", "best"], "Invalid enum value 'best' - at scheduler.policy (--schedule-policy)"),
         (["serve", "--disable-radix-cache", "--schedule-policy", "lpm"], "(--schedule-policy) lpm orders by the cache"),
         (["run", "executor", "--max-total-tokens", "9", "--mem-fraction-static", "0.5"], "give one of them"),
     ],
@@ -77,6 +77,13 @@ def test_a_run_directory_in_use_is_refused(tmp_path):
         done = sapwood("serve", "--run-dir", str(tmp_path))
     assert done.returncode == CONFIG_EXIT
     assert "another sapwood uses" in done.stderr
+
+
+def test_a_run_directory_that_others_may_write_to_is_refused(tmp_path):
+    tmp_path.chmod(0o770)
+    done = sapwood("serve", "--run-dir", str(tmp_path))
+    assert done.returncode == CONFIG_EXIT
+    assert "chmod 700" in done.stderr
 
 
 def test_a_run_directory_that_cannot_be_made_is_one_clear_line():

@@ -78,6 +78,7 @@ class Executor:
         self.flights: deque[Flight] = deque()
         self.capacity = wire.Capacity(self.capacity_tokens, 0, 0)
         self.moves = False  # until a heartbeat has shown it: a link can be young and its step thread hang
+        self.hangs = False  # as a heartbeat has shown
         self.short = False  # it declined to continue a lane: its room is less than it seems
         self.full = False  # it declined to start one: no other is started before the next tick
         self.drains = False  # the next plan leaves only when none is in flight
@@ -293,7 +294,8 @@ class Executor:
 
     def on_heartbeat(self, progress: wire.Progress, limit_s: float) -> None:
         self._step_age_s = progress.step_age_s
-        self.moves = progress.step_age_s <= limit_s
+        self.hangs = progress.step_age_s > limit_s
+        self.moves = not self.hangs
 
     def is_stalled(self, now_s: float, limit_s: float) -> bool:
         """A step that does not end, or a plan or result that got lost."""

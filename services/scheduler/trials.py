@@ -83,7 +83,7 @@ class Trials:
 
     def _go_on(self, host: Executor, now_s: float, *, crowded: bool) -> list[Request]:
         turns = self._group.turns if self._group is not None else 0
-        is_turn_over = crowded and now_s - self._turn_began_s >= TURN_S * 2**turns
+        is_turn_over = host.hangs or (crowded and now_s - self._turn_began_s >= TURN_S * 2**turns)
         tried = [request for request in _all_at(host) if self.suspects.group(request.key) is not None]
         if tried and not is_turn_over:
             return []
@@ -94,10 +94,11 @@ class Trials:
         return []
 
     def _host_for(self, group: Group, now_s: float) -> Executor | None:
-        fitting = [executor for executor in self._executors.values() if self._present(group, executor)]
+        sound = [executor for executor in self._executors.values() if not executor.hangs]
+        fitting = [executor for executor in sound if self._present(group, executor)]
         idle = [executor for executor in fitting if not executor.load and not executor.flights]
         if idle:
-            return max(idle, key=lambda executor: executor.moves)
+            return max(idle, key=lambda executor: executor.moves)  # one that is new does not yet
         patient_until_s = self._next_turn_s if group.turns else max(group.died_s + PATIENCE_S, self._next_turn_s)
         if now_s < patient_until_s:
             return None

@@ -166,6 +166,20 @@ def test_an_executor_that_was_only_taken_for_dead_makes_no_suspects():
     assert sliced(hub)[0] == ["r0", "r1", "r2", "r3"]
 
 
+def test_an_executor_that_hangs_tries_nobody():
+    hub = busy()
+    executor = hub.executors[EXECUTOR]
+    die(hub)
+    executor.reset()
+    hub.executors[EXECUTOR] = executor
+    hub.join(EXECUTOR, "executor", executor.info)
+    assert hub.core.requests.trials.host is hub.core.executors[EXECUTOR]
+    hub.hear(EXECUTOR, wire.Heartbeat(wire.Progress(step_age_s=HANG_TIMEOUT_S + 1)))
+    assert hub.core.requests.trials.host is None
+    hub.join_executor("executor-2")
+    assert sliced(hub, "executor-2")[0] == ["r0", "r1"]
+
+
 def test_a_constraint_that_was_in_hand_is_suspected_too():
     hub = Hub().join_all()
     for number in range(2):

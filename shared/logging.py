@@ -1,23 +1,25 @@
 """Logs: one JSON object a line on stdout, with service and whatever else is bound. Knows structlog, nothing of ours.
 
-Nobody waits for a line to be written (`shared.log_writer`). Prompts, outputs and keys are not logged. Event names are
-stable: dashboards are built from them.
+Nobody waits for a line to be written (`shared.log_writer`). Prompts, outputs and keys are not logged, and what else
+may come from a client is made fit (`shared.log_text`). Event names are stable: dashboards are built from them.
 """
 
 from __future__ import annotations
 
 import atexit
 import logging as stdlib
+import sys
 from typing import Any, BinaryIO, TextIO, cast
 
 import msgspec
 import structlog
 
+from shared.log_text import LONGEST_MESSAGE, exception_text, plain
 from shared.log_writer import LineWriter
 
 Logger = structlog.stdlib.BoundLogger
 
-_stdout, _stderr = LineWriter(1), LineWriter(2)  # the process has one of each
+_stdout = LineWriter(1)  # the process has one
 
 
 def configure(service: str, *, level: str = "info", json_lines: bool = True) -> None:
@@ -31,15 +33,16 @@ def configure(service: str, *, level: str = "info", json_lines: bool = True) -> 
             structlog.contextvars.merge_contextvars,
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True),
-            structlog.processors.format_exc_info,
             add_service,
-            structlog.processors.JSONRenderer(_json) if json_lines else structlog.dev.ConsoleRenderer(),
+            _fit,
+            structlog.processors.JSONRenderer(_json) if json_lines else _console(),
         ],
         wrapper_class=structlog.make_filtering_bound_logger(getattr(stdlib, level.upper())),
         logger_factory=_factory(json_lines),
         cache_logger_on_first_use=True,
     )
-    stdlib.basicConfig(level=stdlib.WARNING, stream=_stderr)
+    stdlib.basicConfig(level=stdlib.WARNING, handlers=[_LibraryLines()])
+    stdlib.captureWarnings(True)
     atexit.register(drain)
 
 
@@ -51,7 +54,36 @@ def say(text: str) -> None:
 def drain() -> None:
     """Before the process ends: give what was said a moment to be written."""
     _stdout.drain()
-    _stderr.drain()
+
+
+class _LibraryLines(stdlib.Handler):
+    """What libraries log becomes lines as all others."""
+
+    def emit(self, record: stdlib.LogRecord) -> None:
+        message = record.getMessage()[:LONGEST_MESSAGE]
+        get().log(record.levelno, "library", logger=record.name, message=message, exc_info=record.exc_info)
+
+
+def _fit(_logger: Any, _method: str, line: structlog.typing.EventDict) -> structlog.typing.EventDict:
+    """Exceptions as text, and no control characters but the line ends of an exception's."""
+    error = _exception(line.pop("exc_info", None))
+    fit: structlog.typing.EventDict = plain(line)
+    return fit if error is None else {**fit, "exception": exception_text(error)}
+
+
+def _exception(exc_info: Any) -> BaseException | None:
+    """Of what loggers are given: an exception, the triple of one, or whether there is one."""
+    match exc_info:
+        case BaseException():
+            return exc_info
+        case (_, error, _):
+            return _exception(error)
+        case _:
+            return sys.exception() if exc_info else None
+
+
+def _console() -> structlog.dev.ConsoleRenderer:
+    return structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)
 
 
 def _factory(json_lines: bool) -> structlog.typing.WrappedLogger:

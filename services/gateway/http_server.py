@@ -170,7 +170,7 @@ def _in_our_words(handler: Handler) -> Handler:
 
     async def answer(request: web.BaseRequest) -> web.StreamResponse:
         if request.version not in (HttpVersion10, HttpVersion11):
-            return _refusal(OTHER_VERSION)
+            return _refusal(OTHER_VERSION if request.version > HttpVersion11 else NO_HTTP)
         try:
             return await handler(request)
         except web.HTTPException as error:

@@ -2,6 +2,8 @@ import json
 import subprocess
 import sys
 
+import pytest
+
 WRITER = """
 import threading
 from shared import logging
@@ -9,6 +11,20 @@ logging.configure("tokenizer-1", level="info")
 log = logging.get(request_id="r1")
 log.debug("unseen")
 threading.Thread(target=lambda: log.info("encoded", tokens=3, text="line\\nbreak \\x1b", odd=object)).start()
+"""
+
+BREAKS = """
+import logging as stdlib, sys, warnings
+from shared import logging
+logging.configure("gateway", json_lines=sys.argv[1] == "json")
+try:
+    prompt = "se" + "cret"
+    {}[prompt[:3] + "\\n\\x1b[2J"]
+except KeyError:
+    logging.get().exception("internal_error")
+logging.get().info("request", path="a\\nb\\x9b\\ud800")
+stdlib.getLogger("aiohttp").error("Error in %s\\n\\x1b", "b" * 500, exc_info=OSError("gone"))
+warnings.warn("look out")
 """
 
 
@@ -25,5 +41,23 @@ def test_a_line_is_one_json_object_with_service_and_bound_values(repository):
         "level": "info",
         "request_id": "r1",
         "tokens": 3,
-        "text": "line\nbreak \x1b",
+        "text": "line\\nbreak \\x1b",
     }
+
+
+@pytest.mark.parametrize("form", ["json", "console"])
+def test_what_breaks_is_told_without_values_or_control_characters(repository, form):
+    done = subprocess.run([sys.executable, "-c", BREAKS, form], cwd=repository, capture_output=True, check=True)
+    text = done.stdout.decode()
+    assert done.stderr == b""
+    assert "secret" not in text
+    assert "KeyError: 'sec" in text
+    assert "OSError: gone" in text
+    assert "look out" in text
+    assert "b" * 300 not in text
+    assert "\x1b[2J" not in text
+    assert "\\nb" in text  # and no line begins there
+    assert "\x9b" not in text
+    if form == "json":
+        events = [json.loads(line)["event"] for line in text.splitlines()]
+        assert events == ["internal_error", "request", "library", "library"]

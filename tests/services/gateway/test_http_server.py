@@ -45,7 +45,7 @@ async def sent(served, raw):
         (HEAD + b"".join(b"h%d: x\r\n" % number for number in range(200)) + b"\r\n", 431),
         (HEAD + b"".join(b"h%d: %s\r\n" % (number, b"x" * 8000) for number in range(20)), 431),  # and no end
         (b"GET /health HTTP/2.0\r\nHost: localhost\r\n\r\n", 505),
-        (b"GET /health\r\n\r\n", 505),
+        (b"GET /health\r\n\r\n", 400),
         (b"POST /generate HTTP/1.1\r\nHost: localhost\r\nContent-Length: x\r\n\r\n", 400),
         (HEAD + b"Expect: nothing\r\n\r\n", 417),
     ],

@@ -1,0 +1,185 @@
+#!/usr/bin/env python3
+"""Ten times the load that a server can sustain: who gets in, how long they wait, how soon the others hear that not.
+
+Starts servers of its own. Sustainable is what a closed loop gets; the flood comes at random moments, whatever the
+server says. Outputs are long, so that on a machine of few cores the refused ones do not cost what is measured. Then two
+tenants: one floods, and the other asks now and then.
+
+    .venv/bin/python scripts/bench/overload.py [--factor 10] [--seconds 120] [--tenant-seconds 180]
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import re
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import psutil
+from cache.deployment import Deployment, deployed
+from comparison.tables import markdown
+from traffic.arrivals import Asked, Client, connected
+from traffic.report import quantile
+
+LONE_REQUESTS = 20
+LOOP_S = 15.0
+SETTLE_S = 5.0  # of a flood: the queue fills, and memory of its first requests is taken
+SAMPLE_S = 5.0
+DECODED = re.compile(r"^sapwood_decode_tokens_total (\S+)$", re.MULTILINE)
+PROCESSES = ("gateway", "tokenizer", "scheduler", "executor", "detokenizer")
+FLOOD_KEY, QUIET_KEY = "key-of-the-flood", "key-of-the-quiet-one"
+
+
+@dataclass
+class Watch:
+    """Of a flood, as it goes on."""
+
+    client: Client
+    deployment: Deployment
+    rss_mib: dict[str, list[float]] = field(default_factory=dict)
+    tok_s: float = 0.0
+
+    async def run(self, seconds: float) -> None:
+        await asyncio.sleep(SETTLE_S)
+        start_s, before = time.perf_counter(), await decoded_tokens(self.client)
+        while (left_s := start_s + seconds - SETTLE_S - time.perf_counter()) > 0:
+            for name, mib in resident(self.deployment).items():
+                self.rss_mib.setdefault(name, []).append(mib)
+            await asyncio.sleep(min(SAMPLE_S, left_s))
+        after = await decoded_tokens(self.client)
+        self.tok_s = (after - before) / (time.perf_counter() - start_s)
+
+
+async def decoded_tokens(client: Client) -> float:
+    async with client.session.get("/metrics") as response:
+        found = DECODED.search(await response.text())
+        assert found is not None
+        return float(found[1])
+
+
+def resident(deployment: Deployment) -> dict[str, float]:
+    """MiB by stage."""
+    found = {}
+    for process in psutil.Process(deployment.process.pid).children(recursive=True):
+        words = process.cmdline()
+        name = next((name for name in PROCESSES if f"services.{name}" in words), None)
+        if name is not None:
+            found[name] = process.memory_info().rss / 2**20
+    return found
+
+
+async def best_tok_s(client: Client, concurrency: int) -> float:
+    """Of a closed loop, once it runs."""
+    running = asyncio.create_task(client.closed_loop(concurrency, LOOP_S + SETTLE_S))
+    await asyncio.sleep(SETTLE_S)
+    start_s, before = time.perf_counter(), await decoded_tokens(client)
+    await asyncio.sleep(LOOP_S - 1.0)
+    rate = (await decoded_tokens(client) - before) / (time.perf_counter() - start_s)
+    await running
+    return rate
+
+
+async def lone_ttfts(client: Client) -> list[float]:
+    return [(await client.ask()).ttft_s for _ in range(LONE_REQUESTS)]
+
+
+async def flooded(client: Client, rate: float, seconds: float, deployment: Deployment) -> tuple[list[Asked], Watch]:
+    watch = Watch(client, deployment)
+    watching = asyncio.create_task(watch.run(seconds))
+    sent = await client.arrivals(rate, seconds)
+    await watching
+    return list(await asyncio.gather(*sent)), watch
+
+
+async def one_tenant(deployment: Deployment, arguments: argparse.Namespace) -> None:
+    shape = (deployment.url, arguments.prompt_words, arguments.new_tokens)
+    async with connected(*shape, seed=1) as client:
+        await client.closed_loop(arguments.running, SETTLE_S)  # warm
+        async with connected(deployment.url, arguments.prompt_words, 8, seed=2) as lone:
+            unloaded = await lone_ttfts(lone)
+        best = await best_tok_s(client, arguments.running + arguments.queued // 2)
+        rate = best / arguments.new_tokens
+        asked, watch = await flooded(client, arguments.factor * rate, arguments.seconds, deployment)
+        again = await best_tok_s(client, arguments.running + arguments.queued // 2)
+    best = max(best, again)
+    p95_s, bound_s = _quantile(unloaded, 0.95), arguments.queued / rate
+    print(f"best {best:.0f} tok/s, which is {rate:.2f} requests/s; a full queue is worked off in {bound_s:.1f} s")
+    print(f"unloaded ttft p95 {p95_s * 1000:.0f} ms; so accepted ones have {2 * p95_s + bound_s:.1f} s to begin\n")
+    print(table([report(f"{arguments.factor:g} times, {arguments.seconds:g} s", asked)]), "\n")
+    print(f"throughput meanwhile {watch.tok_s:.0f} tok/s, {watch.tok_s / best:.1%} of the best\n")
+    rows = [[name, *(f"{mib[at]:.0f}" for at in (0, len(mib) // 2, -1))] for name, mib in watch.rss_mib.items()]
+    print(markdown(["memory, MiB", "at the beginning", "in the middle", "in the end"], rows), flush=True)
+
+
+async def two_tenants(deployment: Deployment, arguments: argparse.Namespace) -> None:
+    shape = (deployment.url, arguments.prompt_words, arguments.new_tokens)
+    async with connected(*shape, seed=3, key=FLOOD_KEY) as flood, connected(*shape, seed=4, key=QUIET_KEY) as quiet:
+        await flood.closed_loop(arguments.running, SETTLE_S)
+        rate = await best_tok_s(flood, arguments.running) / arguments.new_tokens
+        quiet.new_tokens = 32
+        unloaded = await lone_ttfts(quiet)
+        quiet.asked.clear()
+        flooding = asyncio.create_task(flooded(flood, arguments.factor * rate, arguments.tenant_seconds, deployment))
+        await asyncio.sleep(SETTLE_S)
+        await asyncio.gather(*await quiet.arrivals(1 / 3, arguments.tenant_seconds - 2 * SETTLE_S))
+        asked, _ = await flooding
+    print(f"\nthe quiet one's ttft when it is alone: p95 {_quantile(unloaded, 0.95) * 1000:.0f} ms\n")
+    print(table([report("the flood", asked), report("the quiet one", quiet.asked)]), flush=True)
+
+
+def report(name: str, asked: Sequence[Asked]) -> list[str]:
+    accepted = [one for one in asked if one.status == 200]
+    refused = [one for one in asked if one.status == 429]
+    retries = [one.retry_after_s for one in refused if one.retry_after_s is not None]
+    return [
+        name,
+        str(len(asked)),
+        f"{len(accepted)} ({sum(one.whole for one in accepted)} whole)",
+        str(len(refused)),
+        str(len(asked) - len(accepted) - len(refused)),
+        _quantiles([one.ttft_s for one in accepted], (0.5, 0.95, 1.0), "{:.2f}"),
+        _quantiles([1000 * (one.answered_s - one.sent_s) for one in refused], (0.5, 0.99, 1.0), "{:.0f}"),
+        f"{min(retries)} to {max(retries)}" if retries else "–",
+    ]
+
+
+def table(rows: list[list[str]]) -> str:
+    header = ["", "requests", "accepted", "429", "other", "ttft s: p50, p95, max"]
+    return markdown([*header, "refused after ms: p50, p99, max", "Retry-After, s"], rows)
+
+
+def _quantile(values: Sequence[float], share: float) -> float:
+    return quantile(values, share) or 0.0
+
+
+def _quantiles(values: Sequence[float], shares: Sequence[float], form: str) -> str:
+    return ", ".join(form.format(_quantile(values, share)) for share in shares) if values else "–"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--factor", type=float, default=10.0)
+    parser.add_argument("--seconds", type=float, default=120.0, help="of the flood; 0: none")
+    parser.add_argument("--tenant-seconds", type=float, default=180.0, help="of that beside a quiet tenant; 0: none")
+    parser.add_argument("--running", type=int, default=16, help="requests that run at once")
+    parser.add_argument("--queued", type=int, default=16, help="that wait")
+    parser.add_argument("--prompt-words", type=int, default=32)
+    parser.add_argument("--new-tokens", type=int, default=256)
+    arguments = parser.parse_args()
+    bounds = (
+        f"scheduler.max_running_requests={arguments.running}",
+        f"scheduler.max_queued_requests={arguments.queued}",
+    )
+    flags = [word for bound in bounds for word in ("--set", bound)]
+    if arguments.seconds:
+        with deployed(*flags) as deployment:
+            asyncio.run(one_tenant(deployment, arguments))
+    if arguments.tenant_seconds:
+        with deployed(*flags, "--api-key", FLOOD_KEY, "--api-key", QUIET_KEY, "--public-metrics") as deployment:
+            asyncio.run(two_tenants(deployment, arguments))
+
+
+if __name__ == "__main__":
+    main()

@@ -20,6 +20,7 @@ REST_S = 60.0
 SLACK_DESCRIPTORS = 3  # a probe's connection, a link that is being dialled
 SLACK_THREADS = 6  # pools of threads grow up to a bound, as they are used
 SLACK_MEMORY = 1.3, 96 << 20  # times, plus bytes: caches fill up to their budgets
+SMALL_POOL = ("--max-total-tokens", "8192")  # its pages become resident as they are first used
 GAUGES = (
     "sapwood_running_requests",
     "sapwood_waiting_requests",
@@ -55,11 +56,12 @@ class Census:
     sockets: int  # bound in the run directory
 
     def check(self, base: Census) -> None:
-        assert self.processes.keys() == base.processes.keys()
-        excess = {name: held.excess_over(base.processes[name]) for name, held in self.processes.items()}
-        assert not {name: what for name, what in excess.items() if what is not None}
-        assert self.files == base.files
-        assert self.sockets == base.sockets
+        assert self.processes.keys() == base.processes.keys(), self.processes.keys() ^ base.processes.keys()
+        found = {name: held.excess_over(base.processes[name]) for name, held in self.processes.items()}
+        excess = {name: what for name, what in found.items() if what is not None}
+        assert not excess, excess
+        assert self.files == base.files, self.files ^ base.files
+        assert self.sockets == base.sockets, f"{self.sockets} sockets, {base.sockets} before"
 
 
 def take(deployment: Deployment) -> Census:
@@ -75,7 +77,14 @@ def take(deployment: Deployment) -> Census:
 def is_ready(deployment: Deployment) -> bool:
     """Every process, not only one of each stage."""
     states = [deployment.status(path.stem)["state"] for path in (deployment.run_dir / "status").glob("*.json")]
-    return all(state == "ready" for state in states) and httpx.get(f"{deployment.url}/ready").status_code == 200
+    return all(state == "ready" for state in states) and answers_ready(deployment.url)
+
+
+def answers_ready(url: str) -> bool:
+    try:
+        return httpx.get(f"{url}/ready").status_code == 200
+    except httpx.TransportError:
+        return False
 
 
 def gauges(deployment: Deployment) -> dict[str, float]:

@@ -42,11 +42,14 @@ PAIRS = (
 
 
 def runs(values, count, sample=()):
-    """Each with each of its runs; but for the first runs of the sample they are soak."""
+    """Each with each of its runs; but for the first runs of the sample they are soak.
+
+    In turns, so that a process has run for a while when its turn comes: one that dies again and again rests longer.
+    """
     return [
         pytest.param(value, run, marks=() if run == 0 and value in sample else pytest.mark.soak)
-        for value in values
         for run in range(count)
+        for value in values
     ]
 
 

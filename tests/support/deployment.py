@@ -98,13 +98,14 @@ class Deployment:
 
         wait_until(restarted, 60, f"{name} restarted")
 
-    def start_extra(self, service: str, name: str) -> None:
+    def start_extra(self, service: str, name: str, config: Path | None = None) -> subprocess.Popen[bytes]:
         """One more process of a stage, with nothing restarted."""
-        config = str(self.run_dir / "config.yaml")
-        command = [sys.executable, "-P", "-m", f"services.{service}", "--config", config, "--name", name]
+        file = str(config or self.run_dir / "config.yaml")
+        command = [sys.executable, "-P", "-m", f"services.{service}", "--config", file, "--name", name]
         environment = os.environ | {"PYTHONPATH": str(Path(__file__).parent.parent.parent)}
         with self.log_file.open("ab") as log:
             self._extra.append(subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, env=environment))
+        return self._extra[-1]
 
     def lines(self, event: str) -> list[dict[str, Any]]:
         """The log lines of this event."""

@@ -111,6 +111,10 @@ class Core:
     def _is(self, peer: str, role: wire.Role) -> bool:
         return peer in self._peers and self._peers[peer].role == role
 
+    def _may_name(self, peer: str, gateway: str) -> bool:
+        """A gateway speaks for itself alone, a tokenizer for whoever has asked it."""
+        return peer == gateway or not self._is(peer, "gateway")
+
     def _drop(self, peer: str, reason: str) -> None:
         self._outbox.drop(peer, reason)
         self._on_left(peer, reason)
@@ -120,12 +124,12 @@ class Core:
     def _on_message(self, peer: str, message: Inbound) -> None:
         match message:
             case wire.Submit(gateway=gateway):
-                if self._is(gateway, "gateway"):  # else nobody hears the answer: its audit will find out
+                if self._is(gateway, "gateway") and self._may_name(peer, gateway):  # else its audit will find out
                     self.requests.submit(message)
             case wire.Abort():
                 if self._is(peer, "detokenizer"):
                     self.requests.abort_by_detokenizer(peer, message)
-                else:
+                elif self._may_name(peer, message.gateway):
                     self.requests.abort_by_gateway(message)
             case wire.Audit():
                 self.requests.audit(peer, message)

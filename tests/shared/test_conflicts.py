@@ -26,6 +26,7 @@ CONFLICTS = [
     ({"gateway.show_cached_text": True, "gateway.api_keys": ["k"]}, "--show-cached-text", "--admin-api-key"),
     ({"gateway.show_cached_text": True, "gateway.api_keys_file": "f"}, "--show-cached-text", "gateway.admin_key"),
     ({"gateway.show_cached_text": True, "gateway.host": "0.0.0.0"}, "--show-cached-text", "gateway.host"),
+    ({"links.keys_dir": "keys", "links.allow_plain_tcp": True}, "links.keys_dir", "--allow-plain-tcp"),
     ({"gateway.key_limits.default.requests_per_minute": 1}, "gateway.key_limits", "--api-keys-file"),
     ({"gateway.key_limits.names.a.cache_weight": 1}, "gateway.key_limits", "gateway.api_keys"),
 ]

@@ -4,9 +4,11 @@ import asyncio
 
 import msgspec
 import pytest
+from structlog.testing import capture_logs
 
 from shared import wire
 from shared.link import BoundLink, DialledLink, Joined, Left, Received
+from shared.link_keys import load_keys, make_keys
 from shared.transport import MemoryTransport, PlainTcpError, Unreachable, ZmqTransport
 
 HUB = "mem://hub"
@@ -196,6 +198,103 @@ async def test_garbage_frames_do_nothing(frames):
     assert pair.without_beats(pair.hub_events) == before
 
 
+# --- who must not get in ---------------------------------------------------------------------------------------------
+
+
+def rogue(pair, identity, role="gateway", name="rogue"):
+    """Says Hello from a socket of its own; returns it and what it hears."""
+    heard = []
+
+    def hear(frames):
+        heard.extend(msgspec.msgpack.decode(frame, type=wire.HubToGateway) for frame in frames)
+
+    socket = pair.transport.dial(HUB, identity, hear, to="scheduler")
+    socket.send([b"", msgspec.msgpack.encode(wire.Hello(role, wire.PROTOCOL, name))])
+    pair.transport.pump()
+    return socket, heard
+
+
+async def test_who_knows_a_name_cannot_take_its_place():
+    pair = await Pair().link()
+    assert rogue(pair, b"gw")[1] == rogue(pair, b"gw/guessed")[1] == []
+    assert pair.hub.complaints == 2
+    assert pair.hub.send("gw", wire.Lost("r1", 1, "why"))
+    pair.transport.pump()
+    assert pair.gateway_events[-1] == Received("hub", wire.Lost("r1", 1, "why"))
+
+
+async def test_a_grant_is_good_on_its_own_route_only():
+    pair = await Pair().link()
+    pair.transport.dial(HUB, b"gw/guessed", lambda frames: None, to="scheduler").send(
+        [(1).to_bytes(8, "big"), msgspec.msgpack.encode(ABORT)]
+    )
+    pair.transport.pump()
+    assert ABORT not in [getattr(e, "message", None) for e in pair.hub_events]
+
+
+@pytest.mark.parametrize("claimed", ["gateway", "executor", "detokenizer"])
+async def test_a_key_that_stands_for_another_role_is_refused(claimed):
+    pair = await Pair().link()
+    pair.transport.roles[b"x"] = "tokenizer"
+    _, heard = rogue(pair, b"x", claimed)
+    assert heard == [wire.Refused(f"rogue says that it is a {claimed}, and its key is a tokenizer's")]
+    assert pair.hub.peers(claimed) == (["gw"] if claimed == "gateway" else [])
+
+
+async def test_a_key_lets_in_whom_it_stands_for():
+    pair = await Pair().link()
+    pair.transport.roles[b"x"] = "tokenizer"
+    rogue(pair, b"x", "tokenizer")
+    assert pair.hub.peers("tokenizer") == ["x"]
+
+
+@pytest.mark.parametrize("identity", [b"", b"\x00\x01\x02\x03\x04", b"\xff" * 255, b"a\nb", b"/secret"])
+async def test_who_has_no_name_is_not_answered(identity):
+    pair = await Pair().link()
+    assert rogue(pair, identity)[1] == []
+    assert pair.hub.complaints == 1
+
+
+async def test_ten_thousand_hellos_of_different_names_find_no_room():
+    pair = await Pair().link()
+    for number in range(10_000):
+        rogue(pair, b"%d" % number)
+    assert len(pair.hub.peers("gateway")) == 1024
+    pair.pass_time(6)
+    assert pair.hub.peers("gateway") == ["gw"]
+
+
+async def test_ten_thousand_hellos_of_one_name_are_a_few():
+    pair = await Pair().link()
+    socket, _ = rogue(pair, b"x")
+    for _ in range(10_000):
+        socket.send([b"", msgspec.msgpack.encode(wire.Hello("gateway", wire.PROTOCOL, "rogue"))])
+    pair.transport.pump()
+    assert sum(isinstance(e, Joined) for e in pair.hub_events) <= 6
+    pair.pass_time(1)
+    assert pair.hub.complaints > 9_000
+
+
+async def test_whatever_a_peer_says_reasons_are_fit_for_a_log():
+    pair = await Pair().link()
+    pair.transport.to_router(HUB, pair.route, [(1).to_bytes(8, "big"), msgspec.msgpack.encode(["a\nb\x1b[2J"])])
+    pair.transport.pump()
+    (left,) = [e for e in pair.hub_events if isinstance(e, Left)]
+    assert left.reason.isprintable()
+
+
+async def test_a_connection_that_is_never_made_is_tried_anew():
+    pair = Pair()
+    pair.hub.close()
+    await pair.gateway.refresh()
+    pair.transport.unplug(b"gw")  # as after a refusal: the library does not dial again
+    pair.bind()
+    pair.pass_time(9)
+    assert pair.gateway.peers == []
+    pair.pass_time(3)
+    assert pair.gateway.peers == ["hub"]
+
+
 class AddressBook(MemoryTransport):
     """A name that resolves to whatever the test says."""
 
@@ -285,6 +384,108 @@ async def test_plain_tcp_beyond_this_machine_needs_saying(zmq_transport, endpoin
         zmq_transport.bind(endpoint, lambda *_: None)
     with pytest.raises(PlainTcpError, match="allow_plain_tcp"):
         zmq_transport.dial(endpoint, b"me", lambda frames: None, to="scheduler")
+
+
+async def test_ipc_sockets_are_for_this_user_alone(zmq_transport, tmp_path):
+    router = zmq_transport.bind(f"ipc://{tmp_path}/s", lambda *_: None)
+    assert (tmp_path / "s").stat().st_mode & 0o077 == 0
+    router.close()
+
+
+# --- keys ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+async def keyed(tmp_path):
+    """Makes a transport of a role, with keys."""
+    make_keys(tmp_path)
+    made = []
+
+    def make(role):
+        made.append(ZmqTransport(keys=load_keys(tmp_path, role)))
+        return made[-1]
+
+    yield make
+    for transport in made:
+        transport.close()
+
+
+class Keyed(Pair):
+    """A hub with the scheduler's key; who dials has another transport and key."""
+
+    def __init__(self, hub_transport, dialler_transport, port, role):
+        self.dialler_transport = dialler_transport
+        super().__init__(hub_transport, f"tcp://127.0.0.1:{port}", role=role)
+
+    def dial(self, identity):
+        self.transport, hub_transport = self.dialler_transport, self.transport
+        super().dial(identity)
+        self.transport = hub_transport
+
+    async def run_until(self, condition):
+        await self.gateway.refresh()
+
+        def passed():
+            self.clock.now_s += 0.02
+            self.gateway.tick()
+            self.hub.tick()
+            return condition()
+
+        await until(passed)
+
+    def close(self):
+        self.gateway.close()
+        self.hub.close()
+
+
+async def test_listed_keys_link_over_tcp(keyed, unused_tcp_port):
+    pair = Keyed(keyed("scheduler"), keyed("gateway"), unused_tcp_port, "gateway")
+    await pair.run_until(lambda: pair.gateway.peers)
+    pair.gateway.send("hub", ABORT)
+    await pair.run_until(lambda: ABORT in [getattr(e, "message", None) for e in pair.hub_events])
+    pair.close()
+
+
+async def test_a_key_does_not_let_its_holder_play_another_role(keyed, unused_tcp_port):
+    pair = Keyed(keyed("scheduler"), keyed("tokenizer"), unused_tcp_port, "executor")
+    await pair.run_until(lambda: pair.refusals)
+    assert "its key is a tokenizer's" in pair.refusals[0]
+    assert pair.hub_events == []
+    pair.close()
+
+
+async def test_a_key_that_is_not_listed_hears_nothing(keyed, unused_tcp_port, tmp_path):
+    hub_transport = keyed("scheduler")
+    (tmp_path / "gateway" / "gateway.key_secret").unlink()
+    make_keys(tmp_path)  # a new key of the gateway, which the scheduler has not read
+    pair = Keyed(hub_transport, keyed("gateway"), unused_tcp_port, "gateway")
+    with capture_logs() as lines:
+        await pair.run_until(lambda: lines)
+    assert "a key that is not listed" in lines[0]["reason"]
+    assert (pair.hub_events, pair.gateway_events, pair.refusals) == ([], [], [])
+    pair.close()
+
+
+async def test_no_key_hears_nothing(keyed, zmq_transport, unused_tcp_port):
+    pair = Keyed(keyed("scheduler"), zmq_transport, unused_tcp_port, "gateway")
+    keyless = pair.gateway
+    await keyless.refresh()
+    pair.dialler_transport = keyed("gateway")
+    pair.dial("keyed")
+
+    def is_linked():
+        keyless.tick()
+        return pair.gateway.peers
+
+    await pair.run_until(is_linked)
+    assert keyless.peers == []
+    assert pair.hub.peers("gateway") == ["keyed"]
+    keyless.close()
+    pair.close()
+
+
+async def test_with_keys_tcp_may_leave_this_machine(keyed, unused_tcp_port):
+    keyed("scheduler").bind(f"tcp://0.0.0.0:{unused_tcp_port}", lambda *_: None).close()
 
 
 async def test_names_resolve_to_every_address(zmq_transport):

@@ -518,3 +518,16 @@ def test_an_ending_on_its_way_through_the_detokenizer_is_not_lost_until_it_must_
     hub.tick(DELIVERY_S + 0.1)
     hub.hear(GATEWAY, audit(("r1", 1, True)))
     assert [lost.attempt for lost in hub.take(GATEWAY)] == [1]
+
+
+# --- who may speak for whom ------------------------------------------------------------------------------------------
+
+
+def test_a_gateway_speaks_for_itself_alone():
+    hub = Hub().join_all()
+    hub.join("gateway-2", "gateway")
+    hub.hear("tokenizer", submit(prompt=PROMPT, max_new_tokens=9))
+    hub.hear("gateway-2", submit("r2", prompt=PROMPT))
+    hub.hear("gateway-2", wire.Abort("r1", 1, GATEWAY, "client"))
+    assert [accepted.request_id for accepted in hub.take(GATEWAY, wire.Accepted)] == ["r1"]
+    assert hub.core.requests.ledger.open.keys() == {(GATEWAY, "r1")}

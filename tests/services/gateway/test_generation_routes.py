@@ -317,6 +317,14 @@ async def test_a_refusal_of_the_scheduler_reaches_the_client(served):
     assert (status, headers["Retry-After"], reply["error"]["type"]) == (429, "3", "rate_limit_error")
 
 
+async def test_after_a_refusal_for_want_of_room_the_next_one_is_refused_without_a_tokenizer(served):
+    served.pipeline.reject_error = wire.Error("the queue is full", "overloaded", status=429, retry_after_s=30.0)
+    answers = [await served.post("/v1/completions", {"prompt": "x"}) for _ in range(3)]
+    assert [(status, reply["error"]["code"]) for status, reply, _ in answers] == [(429, "overloaded")] * 3
+    assert [headers["Retry-After"] for _, _, headers in answers] == ["30", "60", "60"]
+    assert len(served.pipeline.encodes) == 1
+
+
 async def test_a_deadline(tmp_path, tiny_card):
     async with serving(tmp_path, tiny_card, request_timeout_s=0.05) as served:
         served.pipeline.auto = False

@@ -57,7 +57,7 @@ class Core:
                 self._on_tick(now_s)
             case _:
                 assert_never(event)
-        self.requests.try_suspects()
+        self.requests.places.try_suspects(self._now_s)
         self._outbox.extend(self.requests.streams.flush())
         self._plan()
         self._ask()
@@ -83,7 +83,7 @@ class Core:
         self.executors[peer] = Executor(
             peer, name, hello.executor, self.config, self.requests.shares, now_s=self._now_s
         )
-        self.requests.try_suspects()  # before others are sent there
+        self.requests.places.try_suspects(self._now_s)  # before others are sent there
         self.requests.refit()
 
     def _on_left(self, peer: str, reason: str) -> None:
@@ -175,7 +175,7 @@ class Core:
     def _on_heartbeat(self, executor: Executor, progress: wire.Progress) -> None:
         executor.on_heartbeat(progress, self._hang_timeout_s)
         if executor.moves:
-            self.requests.trials.suspects.lives(executor.peer)
+            self.requests.places.trials.suspects.lives(executor.peer)
 
     def _on_tree_changed(self, peer: str, events: Sequence[wire.TreeEvent]) -> None:
         executor = self.executors.get(peer)
@@ -202,7 +202,7 @@ class Core:
         streams = self.requests.streams
         for executor in sorted(self.executors.values(), key=lambda executor: executor.load):
             while executor.takes_plan:
-                self.requests.take_over(executor)
+                self.requests.places.take_over(executor, self._now_s)
                 plan = self._planner.plan(executor, self._now_s, admitting=len(streams) > 0)
                 if plan is None:
                     break

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 def check(core: Core) -> None:
     """Raises BrokenInvariant with what is wrong."""
-    waiting = list(core.requests.waiting())
+    waiting = list(core.requests.places.waiting())
     queued = set(waiting)
     require(len(queued) == len(waiting), "a request waits twice")
     for request in core.requests.ledger.open.values():
@@ -46,7 +46,7 @@ def _check_backlog(core: Core, waiting: list[Request]) -> None:
 
 
 def _check_suspects(core: Core) -> None:
-    trials = core.requests.trials
+    trials = core.requests.places.trials
     host = None if trials.host is None else trials.host.peer
     for key, request in core.requests.ledger.open.items():
         is_held, is_suspect = key in trials.held, trials.suspects.group(key) is not None

@@ -2,34 +2,29 @@
 
     finish   the executor says so, and the detokenizer tells the gateway; or the detokenizer has found a stop string
     abort    the gateway has given it up; the detokenizer, if it has opened it, hears of it
-    fail     its deadline has passed, its constraint cannot be compiled, or no executor has room for it: the detokenizer
-             tells the gateway if it has opened it, else it is Rejected
-    fail     also if it has crashed executors: see `suspects`
+    fail     its deadline has passed, its constraint cannot be compiled, no executor has room for it, or it crashes
+             them: the detokenizer tells the gateway if it has opened it, else it is Rejected
     lose     its executor or its detokenizer is gone: Lost, and the gateway submits the next attempt; so it does of
              itself when its link was gone
 
-Knows who names, holds and streams a request. Does not plan.
+Knows who names and streams a request. Where it waits is for `placement` to say, and when it runs for the planner.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from itertools import chain
 
-from services.scheduler import admission, routing
+from services.scheduler import admission
 from services.scheduler.backlog import Backlog
 from services.scheduler.executors import Executor
 from services.scheduler.fair_shares import FairShares
 from services.scheduler.ledger import Ledger, Place
 from services.scheduler.outbox import Outbox
+from services.scheduler.placement import Placement
 from services.scheduler.request import Key, Request
 from services.scheduler.streams import Streams
-from services.scheduler.trials import Trials
-from services.scheduler.waiting import WaitingQueue
 from shared import wire
 from shared.config import SchedulerConfig
-
-TAKE_OVER_S = 1.0  # what a request waits at one executor while another one is idle
 
 
 class Requests:
@@ -52,15 +47,11 @@ class Requests:
         self._now_s = now_s
         self._arrivals = 0
         self.draining = False
-        self._balance = routing.Balance(config.balance_requests, config.balance_factor, config.balance_tokens)
         self.shares = FairShares(config.fair_quantum_tokens)
-        self.unrouted = WaitingQueue(
-            config.chosen_policy, max_wait_s=config.max_wait_s, shares=self.shares, index=None
-        )  # as long as there is no executor for them
+        self.places = Placement(config, executors, self.shares)
         self.ledger = Ledger()
         self.backlog = Backlog()
         self.streams = Streams()
-        self.trials = Trials(executors)
 
     @property
     def running_count(self) -> int:
@@ -73,11 +64,6 @@ class Requests:
 
     def _running(self) -> Iterator[Request]:
         return (lane.request for executor in self._executors.values() for lane in executor.running())
-
-    def waiting(self) -> Iterator[Request]:
-        return chain(
-            self.unrouted, self.trials.held.values(), *(executor.queued for executor in self._executors.values())
-        )
 
     # --- taking in ---------------------------------------------------------------------------------------------------
 
@@ -100,7 +86,7 @@ class Requests:
         self.ledger.add(request)
         self.backlog.enter(request)
         self.shares.enter(request.tenant)
-        self._route(request)
+        self.places.route(request)
         answer = wire.Accepted(submit.request_id, attempt, submit.prompt_token_ids, accepted)
         self._outbox.send(submit.gateway, answer)
 
@@ -110,14 +96,14 @@ class Requests:
 
     def refit(self) -> None:
         """The executors have changed: clamp what waits to what they can finish, and fail what cannot be served."""
-        for request in list(self.waiting()):
+        for request in list(self.places.waiting()):
             clamped = self._clamp(request.prompt_tokens, request.output_tokens, request.max_new_tokens)
             if isinstance(clamped, wire.Error):
                 self._fail(request, clamped)
             elif clamped != request.max_new_tokens or request.executor is None:
-                self._dequeue(request)
+                self.places.dequeue(request)
                 request.max_new_tokens = clamped
-                self._route(request)
+                self.places.route(request)
 
     def _admit(self, submit: wire.Submit) -> int | wire.Error:
         """How many tokens it may generate, or why it is refused."""
@@ -146,7 +132,7 @@ class Requests:
     def report(self, request: Request, outcome: wire.Outcome) -> None:
         """What a step has made of it."""
         if outcome.computed_tokens:
-            self.trials.suspects.computed(request.key, outcome.computed_tokens)
+            self.places.trials.suspects.computed(request.key, outcome.computed_tokens)
         if request.cached_tokens is None and outcome.computed_tokens:
             request.cached_tokens = outcome.cached_tokens
         if outcome.new_token_ids or outcome.prompt_logprobs or outcome.finish_reason is not None:
@@ -154,7 +140,7 @@ class Requests:
             request.generated += outcome.new_token_ids
             request.scored |= bool(outcome.prompt_logprobs)
         if outcome.finish_reason is not None:
-            self.trials.suspects.clear(request.key)
+            self.places.trials.suspects.clear(request.key)
             self._retire(request, delivered=True)
         elif outcome.waiting == "grammar" and request.constraint_key is not None and request.lane is not None:
             request.compiled_by = None
@@ -174,7 +160,7 @@ class Requests:
         request = self.ledger.open.get(key)
         if request is not None and request.attempt <= abort.attempt:
             self._abort(request)
-            self.trials.suspects.clear(key)
+            self.places.trials.suspects.clear(key)
         self.streams.close(lambda closing, attempt: closing == key and attempt <= abort.attempt)
         self.ledger.bury(key, abort.attempt, self._now_s)
 
@@ -215,26 +201,15 @@ class Requests:
         """Who ran there is lost, or given up if it is to blame; who only waited goes elsewhere."""
         in_hand = {request: tokens for request, tokens in executor.in_hand().items() if self._is_open(request)}
         reach_tokens = {request.key: tokens for request, tokens in in_hand.items()}
-        guilty = self.trials.suspects.died(executor.peer, reach_tokens, self._now_s)
-        self.trials.left(executor)
-        self._route_all(executor)
+        guilty = self.places.trials.suspects.died(executor.peer, reach_tokens, self._now_s)
+        self.places.trials.left(executor)
+        self.places.route_all(executor)
         for request in [request for request in in_hand if request.key == guilty]:
             self._fail(request, admission.POISONED)
         for lane in executor.running():
             self._lose(lane.request, "its executor is gone", excused=True)
         for request in filter(self._is_open, in_hand):  # it has given way in the meantime
-            self._recall(request)
-
-    def try_suspects(self) -> None:
-        """A trial begins, ends or is interrupted: some requests go elsewhere."""
-        if not self.trials.is_busy:
-            return
-        host = self.trials.host
-        for request in self.trials.review(self._now_s, crowded=len(self.unrouted) > 0):
-            self._route(request)
-        if host is not None and self.trials.host is None:
-            for request in list(self.unrouted):
-                self._reroute(request)
+            self.places.recall(request)
 
     def detokenizer_left(self, detokenizer: str) -> None:
         """Who holds nothing and has streamed nothing has lost nothing: another detokenizer will do."""
@@ -244,81 +219,17 @@ class Requests:
             else:
                 request.detokenizer = None
 
-    # --- where it waits ----------------------------------------------------------------------------------------------
-
-    def take_over(self, idle: Executor) -> None:
-        """An executor that nobody waits for takes one from the busiest, if that is overloaded or lets it wait long."""
-        open_ones = [executor for executor in self._executors.values() if executor is not self.trials.host]
-        others = [executor for executor in open_ones if executor is not idle and executor.waiting]
-        if idle.waiting or idle is self.trials.host or not others:
-            return
-        busiest = max(others, key=lambda executor: executor.load)
-        if self._gives_to(busiest, idle):
-            least = busiest.waiting.least_wanted()
-            if least is not None and idle.fits(least):
-                busiest.dequeue(least)
-                idle.enqueue(least)
-
-    def _gives_to(self, busiest: Executor, idle: Executor) -> bool:
-        if self._balance.is_overloaded(busiest.load, idle.load):
-            return True
-        if busiest.moves and not busiest.running_requests:
-            return False  # it starts the next one itself: else two idle ones hand on what has to be compiled first
-        return not idle.load and self._now_s - busiest.waiting.oldest_s() > TAKE_OVER_S
-
-    def _route(self, request: Request) -> None:
-        """To the executor where most of it is known, weighed against the load there; a suspect to its trial."""
-        if self.trials.take(request):
-            return
-        options = [
-            routing.Option(executor, executor.load, self._known_tokens(executor, request))
-            for executor in self._executors.values()
-            if executor is not self.trials.host and executor.fits(request)
-        ]
-        if not options:
-            self.unrouted.add(request)
-            return
-        executor = routing.choose(options, self._balance)
-        executor.enqueue(request)
-
-    def _known_tokens(self, executor: Executor, request: Request) -> int:
-        return executor.known_tokens(request) if len(self._executors) > 1 else 0
-
-    def _route_all(self, executor: Executor) -> None:
-        """Send those that wait at an executor somewhere else."""
-        for request in list(executor.queued):
-            executor.dequeue(request)
-            self._route(request)
-
-    def _reroute(self, request: Request) -> None:
-        self._dequeue(request)
-        self._route(request)
-
-    def _recall(self, request: Request) -> None:
-        """From wherever it is, to where it belongs."""
-        if request.lane is not None:
-            self._executors[request.lane.executor].put_back(request)
-        self._reroute(request)
-
-    def _dequeue(self, request: Request) -> None:
-        if self.trials.held.get(request.key) is request:
-            self.trials.release(request)
-        elif request.executor is None:
-            self.unrouted.remove(request)
-        else:
-            self._executors[request.executor].dequeue(request)
+    # --- moves -------------------------------------------------------------------------------------------------------
 
     def _is_open(self, request: Request) -> bool:
         return self.ledger.open.get(request.key) is request
-
-    # --- moves -------------------------------------------------------------------------------------------------------
 
     def _abort(self, request: Request) -> None:
         self.streams.update(request, request.ending("abort"))
         self._withdraw(request, delivered=False)
 
     def _fail(self, request: Request, error: wire.Error) -> None:
-        self.trials.suspects.clear(request.key)
+        self.places.trials.suspects.clear(request.key)
         if request.detokenizer is None:
             answer = wire.Rejected(request.submit.request_id, request.attempt, error)
             self._outbox.send(request.submit.gateway, answer)
@@ -350,7 +261,7 @@ class Requests:
         self.shares.leave(request.tenant)
         self.streams.forget(request)
         if request.lane is None:
-            self._dequeue(request)
+            self.places.dequeue(request)
         elif request.lane.executor in self._executors:
             self._executors[request.lane.executor].sketch.forget(request)
         request.leave_lane()

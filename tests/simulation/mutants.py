@@ -9,6 +9,7 @@ from services.scheduler import draft, executors, integrity, planner
 from services.scheduler.executors import Executor
 from services.scheduler.ledger import Ledger
 from services.scheduler.parking import Parking
+from services.scheduler.placement import Placement
 from services.scheduler.prefix_index import PrefixIndex
 from services.scheduler.promises import Promises
 from services.scheduler.request import Request
@@ -118,7 +119,7 @@ def a_hint_stands_still_when_the_tree_grows(patch):
 
 
 def who_waits_for_an_executor_that_dies_is_left_there(patch):
-    patch.setattr(Requests, "_route_all", lambda self, executor: None)
+    patch.setattr(Placement, "route_all", lambda self, executor: None)
 
 
 def forced_tokens_are_believed_to_need_no_room(patch):
@@ -134,7 +135,7 @@ def a_refused_constraint_is_asked_for_again(patch):
     def compiled(self, executor, answer):
         for request in executor.parking.requests(answer.key, answer.tenant):
             executor.dequeue(request)
-            executor.enqueue(request) if answer.error else self._route(request)
+            executor.enqueue(request) if answer.error else self.places.route(request)
 
     patch.setattr(Requests, "compiled", compiled)
 

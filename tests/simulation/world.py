@@ -196,7 +196,7 @@ class World:
 
     def check_company(self, peer, plan):
         """Suspects run with nobody who was never one: nor may the plan before."""
-        view, suspects = self.core.executors[peer], self.core.requests.trials.suspects
+        view, suspects = self.core.executors[peer], self.core.requests.places.trials.suspects
         self.tainted |= {key for group in suspects for key in group.members}
         flight = next(flight for flight in view.flights if flight.seq == plan.seq)
         sliced = {lane.request.key for lane in flight.lanes}
@@ -394,7 +394,7 @@ class World:
             not self.channels
             and not core.requests.ledger.open
             and not [key for key in core.requests.streams.lingering if key[0] in self.gateways]
-            and not list(core.requests.waiting())
+            and not list(core.requests.places.waiting())
             and all(not view.lanes and not view.flights for view in core.executors.values())
             and all(view.room_tokens == view.capacity_tokens for view in core.executors.values())
             and all(not executor.lanes and not executor.pinned_tokens for executor in self.executors.values())

@@ -290,7 +290,8 @@ def test_a_later_attempt_keeps_its_place_in_the_queue_and_the_time_that_it_has_w
     for request_id in ("r3", "r2", "r1"):
         hub.hear(GATEWAY, submit(request_id, attempt=1 if request_id == "r3" else 2, prompt=PROMPT))
     waiting = [
-        (request.submit.request_id, request.arrived_s) for request in hub.core.requests.unrouted.candidates(hub.now_s)
+        (request.submit.request_id, request.arrived_s)
+        for request in hub.core.requests.places.unrouted.candidates(hub.now_s)
     ]
     assert waiting == [("r1", arrived_s), ("r2", arrived_s), ("r3", arrived_s + 5)]
 

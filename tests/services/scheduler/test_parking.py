@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from services.scheduler.parking import ASK_AGAIN_S, Parking
+from services.scheduler.placement import TAKE_OVER_S
 from services.scheduler.request import Request
-from services.scheduler.requests import TAKE_OVER_S
 from shared import wire
 from shared.constraints import key_of
 from tests.services.scheduler.hub import EXECUTOR, GATEWAY, PROMPT, Hub, plain_prompt, submit

@@ -11,8 +11,8 @@ from services.scheduler import request
 from services.scheduler.budget import SURE_CHUNK_TOKENS, CostModel
 from services.scheduler.draft import Draft, Spread
 from services.scheduler.lane import FRESH_FORCED_TOKENS, MORE_FORCED_TOKENS
+from services.scheduler.placement import TAKE_OVER_S
 from services.scheduler.planner import PATIENCE_PLANS
-from services.scheduler.requests import TAKE_OVER_S
 from shared import wire
 from shared.tokens import pages_up
 from tests.services.scheduler.hub import DETOKENIZER, EXECUTOR, GATEWAY, PROMPT, Hub, plain_prompt, submit

@@ -62,10 +62,10 @@ def test_they_run_again_in_halves_and_then_together():
     hub.join_executor("executor-2")
     assert sliced(hub, "executor-2")[0] == ["r0", "r1"]
     steps(hub, "executor-2", 5)
-    assert len(hub.core.requests.trials.suspects) == 2, "the first half is cleared, and the second one on trial"
+    assert len(hub.core.requests.places.trials.suspects) == 2, "the first half is cleared, and the second one on trial"
     assert sliced(hub, "executor-2")[-1] == ["r2", "r3"]
     steps(hub, "executor-2", 8)
-    assert not hub.core.requests.trials.is_busy
+    assert not hub.core.requests.places.trials.is_busy
     assert hub.core.requests.running_count == 4
 
 
@@ -119,7 +119,7 @@ def test_without_such_an_executor_it_takes_a_busy_one_after_a_while():
     die(hub)
     hub.step("executor-2"), sliced(hub, "executor-2")
     hub.tick(PATIENCE_S)
-    assert hub.core.requests.trials.host is hub.core.executors["executor-2"]
+    assert hub.core.requests.places.trials.host is hub.core.executors["executor-2"]
     assert hub.take("executor-2", wire.StepPlan) == [], "first the plans in flight end"
     hub.step("executor-2"), hub.step("executor-2")
     first, *_ = hub.take("executor-2", wire.StepPlan)
@@ -132,7 +132,7 @@ def test_trials_and_others_take_turns_at_the_only_executor_and_longer_ones_each_
     hub.hear("tokenizer", submit("long", prompt=2000, max_new_tokens=1))
     hub.leave(EXECUTOR)
     hub.join_executor("executor-2", capacity_tokens=4000)
-    trials, turns = hub.core.requests.trials, []
+    trials, turns = hub.core.requests.places.trials, []
     trials.suspects.clear((GATEWAY, "long"))
     trials.suspects.died("executor-9", {(GATEWAY, "long"): 1500}, hub.now_s)
     hub.hear(GATEWAY, submit("long", 2, prompt=2000, max_new_tokens=1))
@@ -160,9 +160,9 @@ def test_an_executor_that_was_only_taken_for_dead_makes_no_suspects():
     hub.join(EXECUTOR, "executor", executor.info)
     hub.hear(EXECUTOR, executor.tree())
     hub.hear(EXECUTOR, wire.Heartbeat(wire.Progress(step_age_s=HANG_TIMEOUT_S + 1)))
-    assert len(hub.core.requests.trials.suspects) == 4, "it may hang"
+    assert len(hub.core.requests.places.trials.suspects) == 4, "it may hang"
     hub.hear(EXECUTOR, wire.Heartbeat(wire.Progress()))
-    assert not hub.core.requests.trials.is_busy
+    assert not hub.core.requests.places.trials.is_busy
     assert sliced(hub)[0] == ["r0", "r1", "r2", "r3"]
 
 
@@ -173,9 +173,9 @@ def test_an_executor_that_hangs_tries_nobody():
     executor.reset()
     hub.executors[EXECUTOR] = executor
     hub.join(EXECUTOR, "executor", executor.info)
-    assert hub.core.requests.trials.host is hub.core.executors[EXECUTOR]
+    assert hub.core.requests.places.trials.host is hub.core.executors[EXECUTOR]
     hub.hear(EXECUTOR, wire.Heartbeat(wire.Progress(step_age_s=HANG_TIMEOUT_S + 1)))
-    assert hub.core.requests.trials.host is None
+    assert hub.core.requests.places.trials.host is None
     hub.join_executor("executor-2")
     assert sliced(hub, "executor-2")[0] == ["r0", "r1"]
 

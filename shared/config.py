@@ -128,7 +128,7 @@ class SchedulerConfig(Section, frozen=True):
     max_step_tokens: PositiveInt = 512  # the most prompt tokens in one step, whatever the time budget allows
     max_running_requests: PositiveInt = 64
     max_queued_requests: PositiveInt = 4096  # that wait: more are refused, see services.scheduler.admission
-    max_queued_tokens: PositiveInt = 1024 * 1024  # of their prompts
+    max_queued_tokens: PositiveInt = 4 * 1024 * 1024  # of their prompts
     max_wait_s: PositiveFloat = 30.0  # a request that waited so long goes before what its policy prefers
     fair_quantum_tokens: PositiveInt = 4096  # what each tenant may compute before the others have their turn
     balance_tokens: Annotated[int, Meta(ge=0)] = (

@@ -64,7 +64,12 @@ class World:
     """One gateway, one detokenizer and one executor around a core."""
 
     def __init__(self, policy: str) -> None:
-        config = SchedulerConfig(policy=policy, max_queued_requests=100_000, max_running_requests=RUNNING)
+        config = SchedulerConfig(
+            policy=policy,
+            max_queued_requests=100_000,
+            max_queued_tokens=100_000_000,
+            max_running_requests=RUNNING,
+        )
         self.core = Core(config, hang_timeout_s=60.0, now_s=0.0)
         self.plans: deque[wire.StepPlan] = deque()
         slots = SlotAllocator(POOL_TOKENS)

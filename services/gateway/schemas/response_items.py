@@ -146,7 +146,8 @@ def _part(raw: Any, path: str) -> str:
     with within(path):
         kind = raw.get("type") if isinstance(raw, dict) else None
         if isinstance(kind, str) and kind not in TEXTS:
-            raise InvalidRequest(f"{kind[:32]!r} is not supported, only text", "type", "unsupported_parameter")
+            problem = f"{kind[:32]!r} is not supported, only {', '.join(TEXTS)}"
+            raise InvalidRequest(problem, "type", "unsupported_parameter")
         return convert(raw, TextPart, PART_RULES).text
 
 

@@ -1,7 +1,7 @@
 """What every stage's process has in common: event loop, signals, ticks, the lifeline to its supervisor, exit codes.
 
 A process never outlives its supervisor, never limps on after an unexpected exception, and tells of progress, not of a
-turning event loop: while a service's work in hand is older than the limit, it does not report that it is alive.
+turning event loop: where a service's work in hand is older than the limit, it says so, and is killed.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ EXIT_CONFIG = 78  # nothing will change by starting again
 EXIT_ORPHANED = 79  # the supervisor is gone
 
 LIFELINE_VARIABLE = "SAPWOOD_LIFELINE"  # descriptor of a socket whose other end the supervisor holds
-READY, ALIVE = b"ready\n", b"alive\n"
+READY, ALIVE, HUNG = b"ready\n", b"alive\n", b"hung\n"
 
 BOUND: dict[Literal["front", "hub"], wire.Role] = {"front": "gateway", "hub": "scheduler"}  # who binds what
 
@@ -242,9 +242,9 @@ class _Runner:
         alive_s = loop.time()
         while True:
             service.tick()
-            if loop.time() - alive_s >= ALIVE_S and self._healthy(service):
+            if loop.time() - alive_s >= ALIVE_S:
                 alive_s = loop.time()
-                self._lifeline.say(ALIVE)
+                self._lifeline.say(ALIVE if self._healthy(service) else HUNG)
             await asyncio.sleep(TICK_S)
 
     def _healthy(self, service: Service) -> bool:

@@ -19,7 +19,7 @@ from typing import Any, Literal
 
 from shared import logging
 from shared.config import SupervisorConfig
-from shared.service import EXIT_BROKEN, EXIT_CONFIG, LIFELINE_VARIABLE, READY
+from shared.service import EXIT_BROKEN, EXIT_CONFIG, HUNG, LIFELINE_VARIABLE, READY
 
 BACK_OFF_FIRST_S = 0.2
 BACK_OFF_LAST_S = 10.0
@@ -164,6 +164,9 @@ class Supervisor:
                 self._kill(child, f"no progress for {limit_s:g} s")
                 return
             if not said:
+                return
+            if HUNG in said:
+                self._kill(child, f"its work stands still for {self._config.hang_timeout_s:g} s")
                 return
             if READY in said:
                 limit_s = self._config.hang_timeout_s

@@ -70,9 +70,10 @@ async def test_a_broken_process_is_started_again_with_a_growing_pause(tmp_path):
         await until(lambda: status(tmp_path, "broken-1")["restarts"] >= 2)
 
 
-async def test_a_process_without_progress_is_killed(tmp_path):
+async def test_a_process_that_says_that_its_work_hangs_is_killed_at_once(tmp_path, capfd):
     async with supervised(tmp_path, "hangs-1"):
         await until(lambda: status(tmp_path, "hangs-1")["restarts"] >= 1)
+    assert "its work stands still" in capfd.readouterr().out
 
 
 async def test_a_stopped_process_is_killed(tmp_path):

@@ -1,0 +1,44 @@
+"""The real executor around a model that hangs, once, at a certain token: its step thread stands, its event loop turns.
+
+Run as `executor.module`, with HANGS_ONCE in the environment: a file that is removed when it hangs.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+from torch import Tensor
+
+from services.executor import assembly
+from services.executor.engines import load_engine
+from services.executor.model.forward import Batch
+from services.executor.server import build
+from shared.service import main
+
+HANG_TOKEN = 48_111
+MARK_VARIABLE = "HANGS_ONCE"
+
+
+class Hanging:
+    def __init__(self, engine: Any) -> None:
+        self._engine = engine
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._engine, name)
+
+    def forward(self, batch: Batch, keys: Tensor, values: Tensor) -> Tensor:
+        mark = Path(os.environ[MARK_VARIABLE])
+        if HANG_TOKEN in batch.token_ids.tolist() and mark.exists():
+            mark.unlink()
+            threading.Event().wait()
+        logits: Tensor = self._engine.forward(batch, keys, values)
+        return logits
+
+
+if __name__ == "__main__":
+    with patch.object(assembly, "load_engine", lambda *arguments: Hanging(load_engine(*arguments))):
+        main("executor", build)

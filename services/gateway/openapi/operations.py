@@ -12,7 +12,8 @@ TOKENIZER, OPERATION = "Tokenizer", "Operation"
 
 KEYED = (400, 401, 403, 500)
 ASKING = (*KEYED, 503, 504)  # of another stage
-READING = (*ASKING, 404, 413, 429)  # a body, and asking another stage about it
+BODY = (408, 413, 415)
+READING = (*ASKING, *BODY, 404, 429)  # a body, and asking another stage about it
 GENERATING = (*READING, 501)
 STORED = (*KEYED, 404)
 
@@ -75,7 +76,7 @@ OPERATIONS = (
         event=replies.Generation,
     ),
     Operation(
-        *("POST", "/abort_request", "End what was sent with this rid", NATIVE, replies.Nothing, (*KEYED, 413)),
+        *("POST", "/abort_request", "End what was sent with this rid", NATIVE, replies.Nothing, (*KEYED, *BODY, 503)),
         body="AbortRequest",
     ),
     *(

@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import signal
 import time
 from concurrent.futures import ThreadPoolExecutor
 
@@ -9,7 +10,7 @@ import httpx
 import pytest
 
 from tests.support.deployment import deployed, sse, wait_until
-from tests.support.hanging_executor import HANG_TOKEN, MARK_VARIABLE
+from tests.support.failing_executor import CRASH_TOKEN, HANG_TOKEN, MARK_VARIABLE
 
 pytestmark = pytest.mark.soak
 
@@ -69,10 +70,10 @@ def test_a_poisoned_request_ends_alone_and_its_neighbours_are_whole(scripted):
 
 
 @pytest.fixture(scope="module")
-def hanging(tmp_path_factory):
+def failing(tmp_path_factory):
     """Float32: the same tokens whoever is beside it."""
-    folder = tmp_path_factory.mktemp("hanging")
-    module = ("--set", "executor.module=tests.support.hanging_executor", "--dtype", "float32")
+    folder = tmp_path_factory.mktemp("failing")
+    module = ("--set", "executor.module=tests.support.failing_executor", "--dtype", "float32")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv(MARK_VARIABLE, str(folder / "mark"))
         with deployed(folder / "run", *module, "--set", f"supervisor.hang_timeout_s={HANG_TIMEOUT_S}") as deployment:
@@ -80,27 +81,49 @@ def hanging(tmp_path_factory):
             yield deployment
 
 
-def test_an_executor_whose_step_hangs_is_killed_and_its_streams_go_on(hanging):
+def test_an_executor_whose_step_hangs_is_killed_and_its_streams_go_on(failing):
     prompts = [[1000 + number, 2000, 3000] for number in range(4)] + [[1000, HANG_TOKEN]]
     with ThreadPoolExecutor(len(prompts)) as pool:
-        expected = list(pool.map(lambda prompt: stream(hanging, prompt)[0][-1]["output_ids"], prompts))
-        hanging.mark.touch()
-        hanging.post("/flush_cache", {})
-        outcomes = list(pool.map(lambda prompt: stream(hanging, prompt), prompts))
-    assert not hanging.mark.exists(), "it has hung"
+        expected = list(pool.map(lambda prompt: stream(failing, prompt)[0][-1]["output_ids"], prompts))
+        failing.mark.touch()
+        failing.post("/flush_cache", {})
+        outcomes = list(pool.map(lambda prompt: stream(failing, prompt), prompts))
+    assert not failing.mark.exists(), "it has hung"
     assert [events[-1]["output_ids"] for events, _ in outcomes] == expected
-    assert hanging.status("executor-1")["restarts"] == 1
-    killed = hanging.lines("process_killed")
+    assert failing.status("executor-1")["restarts"] == 1
+    killed = failing.lines("process_killed")
     assert [(line["process"], line["reason"]) for line in killed] == [
         ("executor-1", f"its work stands still for {HANG_TIMEOUT_S} s")
     ]
     print(f"longest pause {max(pause_s for _, pause_s in outcomes):.1f} s at a limit of {HANG_TIMEOUT_S} s")
 
 
-def test_the_cache_outlives_the_scheduler(hanging):
+def test_a_poisoned_request_at_the_real_executor(failing):
+    restarts = failing.status("executor-1")["restarts"]
+    prompts = [[1000 + number, 2000, 3000] for number in range(7)]
+    with ThreadPoolExecutor(len(prompts) + 1) as pool:
+        expected = list(pool.map(lambda prompt: stream(failing, prompt)[0][-1]["output_ids"], prompts))
+        others = [pool.submit(stream, failing, prompt) for prompt in prompts]
+        bad = failing.post("/generate", {"input_ids": [1000, CRASH_TOKEN], "sampling_params": {"max_new_tokens": 8}})
+        outcomes = [other.result() for other in others]
+    assert (bad.status_code, bad.json()["error"]["code"]) == (500, "poisoned_request")
+    assert [events[-1]["output_ids"] for events, _ in outcomes] == expected
+    deaths = failing.status("executor-1")["restarts"] - restarts
+    assert deaths <= 3 + 2, "8 were in flight"
+    print(f"{deaths} deaths, longest pause {max(pause_s for _, pause_s in outcomes):.1f} s")
+
+
+def test_a_gateway_that_stands_still_is_started_again(failing):
+    restarts = failing.status("gateway")["restarts"]
+    failing.kill("gateway", signal.SIGSTOP)
+    failing.wait_restarted("gateway", restarts + 1)
+    wait_until(lambda: httpx.get(f"{failing.url}/ready").status_code == 200, 30, "ready again")
+
+
+def test_the_cache_outlives_the_scheduler(failing):
     prompt = list(range(2000, 2300))
-    hanging.generate(prompt, max_new_tokens=1)
-    hanging.kill("scheduler")
-    hanging.wait_restarted("scheduler")
-    cached_tokens = hanging.generate(prompt, max_new_tokens=1)["meta_info"]["cached_tokens"]
+    failing.generate(prompt, max_new_tokens=1)
+    failing.kill("scheduler")
+    failing.wait_restarted("scheduler")
+    cached_tokens = failing.generate(prompt, max_new_tokens=1)["meta_info"]["cached_tokens"]
     assert cached_tokens == len(prompt) - 1

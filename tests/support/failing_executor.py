@@ -1,4 +1,4 @@
-"""The real executor around a model that hangs, once, at a certain token: its step thread stands, its event loop turns.
+"""The real executor around a model that dies at one token, and hangs once at another: its event loop turns on.
 
 Run as `executor.module`, with HANGS_ONCE in the environment: a file that is removed when it hangs.
 """
@@ -19,11 +19,11 @@ from services.executor.model.forward import Batch
 from services.executor.server import build
 from shared.service import main
 
-HANG_TOKEN = 48_111
+CRASH_TOKEN, HANG_TOKEN = 48_110, 48_111
 MARK_VARIABLE = "HANGS_ONCE"
 
 
-class Hanging:
+class Failing:
     def __init__(self, engine: Any) -> None:
         self._engine = engine
 
@@ -31,8 +31,10 @@ class Hanging:
         return getattr(self._engine, name)
 
     def forward(self, batch: Batch, keys: Tensor, values: Tensor) -> Tensor:
-        mark = Path(os.environ[MARK_VARIABLE])
-        if HANG_TOKEN in batch.token_ids.tolist() and mark.exists():
+        token_ids, mark = batch.token_ids.tolist(), Path(os.environ[MARK_VARIABLE])
+        if CRASH_TOKEN in token_ids:
+            os._exit(1)
+        if HANG_TOKEN in token_ids and mark.exists():
             mark.unlink()
             threading.Event().wait()
         logits: Tensor = self._engine.forward(batch, keys, values)
@@ -40,5 +42,5 @@ class Hanging:
 
 
 if __name__ == "__main__":
-    with patch.object(assembly, "load_engine", lambda *arguments: Hanging(load_engine(*arguments))):
+    with patch.object(assembly, "load_engine", lambda *arguments: Failing(load_engine(*arguments))):
         main("executor", build)

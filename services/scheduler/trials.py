@@ -9,7 +9,7 @@ there is none for a while, a busy one is: what it has gives way, goes to other e
 Then trials and others have turns of the same length, twice as long each time that one does not suffice, so that a
 long prompt gets there at last. The plans in flight end before either side begins, so those of a death are of one kind.
 
-Knows who is held and who is tried. Where all others wait is for `requests` to say.
+Knows who is held and who is tried. Where all others wait is for `placement` to say.
 """
 
 from __future__ import annotations

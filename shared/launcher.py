@@ -218,17 +218,21 @@ async def _supervise(config: Config, specs: list[ProcessSpec], *, announce: bool
 
 
 def _health(config: Config) -> int:
-    files = list((Path(config.run_dir) / "status").glob("*.json"))
-    now = time.time()
-    bad = [
-        path.stem
-        for path in files
-        if now - path.stat().st_mtime > STATUS_FRESH_S or json.loads(path.read_text())["state"] != "ready"
-    ]
+    files = sorted((Path(config.run_dir) / "status").glob("*.json"))
+    bad = [trouble for path in files if (trouble := _trouble(path))]
     if bad or not files:
         print(f"not healthy: {', '.join(bad) or 'no process'}")
         return 1
     return 0
+
+
+def _trouble(status_file: Path) -> str | None:
+    """What is wrong with a process, in words."""
+    status, age_s = json.loads(status_file.read_text()), time.time() - status_file.stat().st_mtime
+    if status["state"] == "ready" and age_s <= STATUS_FRESH_S:
+        return None
+    state = "stands still" if status["state"] == "ready" else status["state"]
+    return f"{status_file.stem} ({state} for {age_s:.0f} s, started again {status['restarts']} times)"
 
 
 if __name__ == "__main__":

@@ -1,7 +1,9 @@
 """The command line as a person meets it: what is wrong is said in one line, before any process starts."""
 
 import fcntl
+import json
 import os
+import re
 import socket
 import subprocess
 import sys
@@ -99,6 +101,19 @@ def test_health_without_processes(tmp_path):
     assert "no process" in done.stdout
 
 
+def test_health_names_who_is_not_well(tmp_path):
+    (tmp_path / "status").mkdir()
+    for name, state in (("gateway", "ready"), ("executor-1", "waiting"), ("tokenizer-1", "ready")):
+        (tmp_path / "status" / f"{name}.json").write_text(json.dumps({"state": state, "restarts": 7}))
+    os.utime(tmp_path / "status" / "tokenizer-1.json", (0, 0))
+    done = sapwood("health", "--run-dir", str(tmp_path))
+    assert done.returncode == 1
+    assert re.sub(r"\d+ s,", "so long,", done.stdout) == (
+        "not healthy: executor-1 (waiting for so long, started again 7 times), "
+        "tokenizer-1 (stands still for so long, started again 7 times)\n"
+    )
+
+
 def test_executors_are_numbered_like_tokenizers(tmp_path):
     config = load(overrides={"executor.replicas": 2, "executor.module": "a.module", "tokenizer.replicas": 2})
     specs = {spec.name: spec.argv for spec in launcher._all_specs(config, tmp_path / "config.yaml")}
@@ -129,6 +144,17 @@ def test_stages_in_containers_can_be_scaled(repository):
     config = load(repository / "configs" / "compose.yaml", environment=environment)
     assert config.executor.threads is None
     assert config.endpoint("hub") != config.endpoint("hub_bind")
+
+
+def test_a_container_holds_the_keys_of_its_own_role_alone(repository):
+    services = yaml.safe_load((repository / "docker-compose.yml").read_text())["services"]
+    makers, folder = services.pop("link-keys"), load(repository / "configs" / "compose.yaml").links.keys_dir
+    assert makers["command"] == ["link-keys", folder]
+    assert {volume.partition(":")[2] for volume in makers["volumes"]} == {f"{folder}/{stage}" for stage in services}
+    for stage, service in services.items():
+        keys = [volume for volume in service["volumes"] if folder in volume]
+        assert keys == [f"{stage}-key:{folder}/{stage}:ro"]
+        assert service["depends_on"] == {"link-keys": {"condition": "service_completed_successfully"}}
 
 
 def test_the_server_lies_in_the_checkout(repository):

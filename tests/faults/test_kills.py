@@ -23,6 +23,7 @@ RUNS = 20
 RUNS_OF_A_PAIR = 3
 SILENCE_S = 5.0  # links.silence_s
 HANG_S = 9.0
+SLOW_START_S = 12.0  # longer than both: a process that starts is not taken for one that hangs
 STAGES = {
     "tokenizer": ("tokenizer-1", "tokenizer-2"),
     "scheduler": ("scheduler",),
@@ -180,6 +181,29 @@ def test_two_stages_are_killed_at_once(fragile, undisturbed, at_rest, pauses, pa
     for victim, before in zip(victims, restarts, strict=True):
         fragile.wait_restarted(victim, before + 1)
     check(fragile, undisturbed, at_rest, pauses, f"{' and '.join(pair)} killed", outcome)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("stage", STAGES)
+def test_a_stage_starts_slowly(fragile, undisturbed, at_rest, pauses, stage):
+    victim = STAGES[stage][0]
+    before = fragile.status(victim)
+
+    def is_starting():
+        now = fragile.status(victim)
+        return now["state"] == "starting" and now["pid"] != before["pid"]
+
+    async def kill_and_hold():
+        fragile.kill(victim)
+        await asyncio.to_thread(wait_until, is_starting, 60, "started again")
+        fragile.kill(victim, signal.SIGSTOP)
+        await asyncio.sleep(SLOW_START_S)
+        fragile.kill(victim, signal.SIGCONT)
+
+    outcome = asyncio.run(disturbed(fragile, some_moment(stage, random.Random(stage)), kill_and_hold))
+    fragile.wait_restarted(victim, before["restarts"] + 1)
+    check(fragile, undisturbed, at_rest, pauses, f"{stage} killed, and slow to start", outcome)
+    assert fragile.status(victim)["restarts"] == before["restarts"] + 1
 
 
 def test_a_late_tokenizer_takes_its_part(fragile):

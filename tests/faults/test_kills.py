@@ -11,6 +11,7 @@ import statistics
 import time
 from collections import defaultdict
 
+import aiohttp
 import pytest
 
 from tests.faults import census, ties
@@ -204,6 +205,18 @@ def test_a_stage_starts_slowly(fragile, undisturbed, at_rest, pauses, stage):
     fragile.wait_restarted(victim, before["restarts"] + 1)
     check(fragile, undisturbed, at_rest, pauses, f"{stage} killed, and slow to start", outcome)
     assert fragile.status(victim)["restarts"] == before["restarts"] + 1
+
+
+def test_a_killed_gateway_ends_its_connections_and_its_work(fragile, at_rest):
+    restarts = fragile.status("gateway")["restarts"]
+
+    async def kill():
+        fragile.kill("gateway")
+
+    with pytest.raises((aiohttp.ClientError, AssertionError)):  # in the middle of a chunk, or between two
+        asyncio.run(disturbed(fragile, STREAMS * TOKENS // 4, kill))
+    fragile.wait_restarted("gateway", restarts + 1)
+    census.take(fragile).check(at_rest)
 
 
 def test_a_late_tokenizer_takes_its_part(fragile):

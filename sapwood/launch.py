@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from sapwood._version import __version__
+from sapwood.output import until_the_reader_stops
 
 SERVER_MODULES = ("aiohttp", "structlog", "tokenizers", "torch", "uvloop", "yaml", "zmq")
 EXIT_USAGE = 2
@@ -48,7 +49,11 @@ def missing_server_modules() -> list[str]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    arguments = list(sys.argv[1:] if arguments is None else arguments)
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    return until_the_reader_stops(lambda: _command(given))
+
+
+def _command(arguments: list[str]) -> int:
     if arguments in (["--version"], ["version"]):
         print(f"sapwood {__version__}")
         return 0

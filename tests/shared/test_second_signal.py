@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -9,8 +10,9 @@ import sys
 import psutil
 import pytest
 
-from shared.config import SupervisorConfig
-from shared.supervise import ProcessSpec, Supervisor
+from shared import launcher
+from shared.config import Config, SupervisorConfig
+from shared.supervise import ProcessSpec
 
 SLOW = (sys.executable, "-m", "tests.support.sample_service", "--name", "slow-1")
 
@@ -29,17 +31,17 @@ def test_a_stage_ends_at_the_second_signal():
         assert process.wait(5) == 128 + signal.SIGTERM
 
 
-async def test_a_supervisor_that_is_told_twice_kills_what_has_not_stopped(tmp_path):
-    config = SupervisorConfig(start_timeout_s=20, hang_timeout_s=20, stop_timeout_s=60)
-    supervisor = Supervisor([ProcessSpec("slow-1", SLOW)], config, tmp_path)
-    await supervisor.start()
+async def test_a_launcher_kills_what_has_not_stopped_at_the_second_signal(tmp_path):
+    config = Config(run_dir=str(tmp_path), supervisor=SupervisorConfig(stop_timeout_s=60))
+    running = asyncio.create_task(launcher._supervise(config, [ProcessSpec("slow-1", SLOW)]))
+    status = tmp_path / "status" / "slow-1.json"
     async with asyncio.timeout(20):
-        while not supervisor.all_ready():
+        while not (status.exists() and json.loads(status.read_text())["state"] == "ready"):
             await asyncio.sleep(0.02)
-        pid = json.loads((tmp_path / "slow-1.json").read_text())["pid"]
-        stopping = asyncio.create_task(supervisor.stop())
-        await asyncio.sleep(0)
-        assert psutil.pid_exists(pid)
-        supervisor.end_now()
-        await stopping
+        pid = json.loads(status.read_text())["pid"]
+        os.kill(os.getpid(), signal.SIGTERM)
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(asyncio.shield(running), 0.3)
+        os.kill(os.getpid(), signal.SIGINT)
+        assert await running == 0
     assert not psutil.pid_exists(pid)

@@ -12,7 +12,9 @@ from services.gateway.cors import Origins, cross_origin
 from services.gateway.dispatch import Dispatcher
 from services.gateway.generation_routes import GenerationRoutes
 from services.gateway.hosts import Hosts, known_host
+from services.gateway.key_limits import Allowances
 from services.gateway.keyring import Keyring
+from services.gateway.limiting import limiting
 from services.gateway.limits import Limits
 from services.gateway.metrics import Metrics
 from services.gateway.middleware import accounting, authentication, checked_query, common_headers
@@ -40,6 +42,7 @@ def make_app(dispatcher: Dispatcher, settings: Config, card: ModelCard, keys: Ke
             known_host(hosts),
             cross_origin(origins),
             authentication(keys, public_metrics=config.public_metrics),
+            limiting(Allowances(config.key_limits.storage)),
             checked_query,
         ],
     )

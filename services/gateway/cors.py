@@ -10,7 +10,7 @@ A browser names the page's origin with every request that a page makes to anothe
 Allowed is what `gateway.cors_origins` lists. By default, where API keys are needed it is every origin, since a page has
 to know a key; where none are needed, pages of this machine alone, or any page on the web could use the server of
 whoever looks at it. The origin `null` (sandboxed frames, files) is nobody's, so it is allowed only where all are.
-The name that the request calls the server by proves nothing: a page can have its own name resolve to this machine.
+The name that the request calls the server by proves nothing here; `hosts` is about pages that call this machine so.
 """
 
 from __future__ import annotations
@@ -28,7 +28,10 @@ from shared.config import ConfigError, GatewayConfig
 ANY = "*"
 LOCAL_HOSTS = frozenset({"localhost", "127.0.0.1", "::1"})
 METHODS = "GET, HEAD, POST, DELETE, OPTIONS"
-EXPOSED = "x-request-id, request-id, retry-after, x-should-retry"
+LIMIT_HEADERS = [
+    f"x-ratelimit-{part}-{what}" for what in ("requests", "tokens") for part in ("limit", "remaining", "reset")
+]
+EXPOSED = ", ".join(["x-request-id", "request-id", "retry-after", "x-should-retry", *LIMIT_HEADERS])
 MAX_AGE_S = "7200"  # no browser remembers a preflight for longer
 
 FORBIDDEN = wire.Error("pages of this origin may not use this server: see gateway.cors_origins", "origin", status=403)

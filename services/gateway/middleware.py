@@ -104,6 +104,7 @@ def common_headers(origins: Origins) -> Callable[[web.Request, web.StreamRespons
         record = request.get(RECORD)
         if record is not None:
             response.headers["x-request-id"] = record.request_id
+            response.headers.update(record.limit_headers)
             if is_anthropics(request.path):
                 response.headers["request-id"] = record.request_id
 

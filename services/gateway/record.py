@@ -6,11 +6,13 @@ Prompts, outputs and keys are not in it.
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from services.gateway.errors import CLIENT_CLOSED_STATUS
 from services.gateway.generation import Delta, Ending, Usage, total
+from services.gateway.key_limits import Admission
 from services.gateway.metrics import Metrics
 from services.gateway.schemas.call import Call
 from services.gateway.stream import Stream
@@ -28,6 +30,8 @@ class RequestRecord:
     constraint: str | None = None  # its kind
     samples: int = 1  # of each prompt
     stream: Stream | None = None  # of its generations, once they are open
+    admission: Admission | None = None  # by the limits of its key, until it has ended
+    limit_headers: Mapping[str, str] = field(default_factory=dict)  # what the client is told of these
     started_s: float = field(default_factory=time.monotonic)
     ttft_s: float | None = None
     _last_output_s: dict[int, float] = field(default_factory=dict)  # by generation
@@ -39,6 +43,12 @@ class RequestRecord:
         self.constraint = constraint.kind if constraint is not None else None
         self.samples = call.samples
         self.stream = stream
+
+    def end_admission(self) -> None:
+        """All its generations have ended. Does nothing if another record has taken the admission over."""
+        if self.admission is not None:
+            self.admission.end(self.usage.total_tokens)
+            self.admission = None
 
     def elapsed_s(self) -> float:
         return time.monotonic() - self.started_s

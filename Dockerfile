@@ -20,7 +20,8 @@ RUN /opt/sapwood/bin/pip install --no-cache-dir --no-deps .
 RUN /opt/sapwood/bin/sapwood prepare --set model.cache_dir=/opt/sapwood/models
 
 FROM python:3.11-slim
-RUN useradd --create-home --uid 1000 sapwood && install -d -o sapwood /run/sapwood
+RUN useradd --create-home --uid 1000 sapwood && install -d -o sapwood /run/sapwood \
+ && cd / && install -d -m 700 -o sapwood keys keys/gateway keys/tokenizer keys/scheduler keys/executor keys/detokenizer
 COPY --from=build /opt/sapwood /opt/sapwood
 ENV PATH=/opt/sapwood/bin:$PATH \
     PYTHONUNBUFFERED=1 \

@@ -23,7 +23,7 @@ FULL = wire.Error("too many bodies are being read; try again later", "overloaded
 
 class Bodies:
     def __init__(self, config: GatewayConfig) -> None:
-        self._max_bytes = config.max_body_bytes
+        self._max_bytes = min(config.max_body_bytes, config.max_reading_bytes)
         self._max_reading_bytes = config.max_reading_bytes
         self._timeout_s = config.read_timeout_s
         self._held_bytes = 0  # of all bodies that are being read

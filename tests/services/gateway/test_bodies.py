@@ -119,6 +119,12 @@ async def test_all_bodies_that_are_being_read_have_one_bound(tmp_path, tiny_card
             connection.close()
 
 
+async def test_a_body_that_could_never_fit_is_too_large(tmp_path, tiny_card):
+    async with serving(tmp_path, tiny_card, max_body_bytes=1000, max_reading_bytes=500) as served:
+        assert (await served.post("/generate", data=b" " * 501))[0] == 413
+        assert (await served.post("/generate", data=BODY + b" " * (500 - len(BODY))))[0] == 200
+
+
 @pytest.mark.parametrize("encoding", [b"gzip", b"br", b"deflate", b"zstd", b"gzip, gzip"])
 async def test_compressed_bodies_are_not_read(connect, encoding):
     connection = await connect()

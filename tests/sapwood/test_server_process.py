@@ -105,6 +105,25 @@ sys.stdin.read()
     wait_until(lambda: not any(process.is_running() for process in left), 10, "keeper and server are gone")
 
 
+def test_nor_does_what_prepares_it(tmp_path):
+    """A server that converts its model: the process that does so has no lifeline of its own."""
+    converting = "import time; print('converting', flush=True); time.sleep(600)"
+    server_code = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {converting!r}])"
+    program = f"""
+from pathlib import Path
+import sys
+from sapwood.server_process import ServerProcess
+ServerProcess([sys.executable, "-c", {server_code!r}], "http://127.0.0.1:9", Path({str(tmp_path / "log")!r})).start(600)
+"""
+    with subprocess.Popen([sys.executable, "-c", program]) as parent:
+        log = tmp_path / "log"
+        wait_until(lambda: log.exists() and "converting" in log.read_text(), 30, "the conversion has begun")
+        left = psutil.Process(parent.pid).children(recursive=True)
+        assert len(left) == 3
+        os.kill(parent.pid, signal.SIGKILL)
+    wait_until(lambda: not any(process.is_running() for process in left), 10, "keeper, server and conversion are gone")
+
+
 def test_options_are_those_of_the_command():
     options = {
         "model_path": Path("/models/m"),

@@ -27,6 +27,7 @@ CLIENT_COMMANDS = {
     "bench": "load on a server, and its figures",
     "top": "the counters of a server, live",
     "trace": "the graph of a program written with the SDK",
+    "keys": "make an API key for a server",
 }
 SERVER_COMMANDS = {
     "serve": "start every stage on this machine",

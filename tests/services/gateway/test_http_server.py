@@ -57,7 +57,9 @@ async def test_what_is_no_http_is_refused_as_all_else(served, raw, status):
     assert set(body["error"]) == {"message", "type", "param", "code"}
     assert headers["x-request-id"]
     assert headers["x-should-retry"] == "false"
-    assert (await served.get("/health"))[0] == 200
+    assert headers["server"] == "sapwood"
+    status, _, headers = await served.get("/health")
+    assert (status, headers["server"]) == (200, "sapwood")
 
 
 async def test_a_body_that_breaks_off_in_its_framing(served):

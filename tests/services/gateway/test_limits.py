@@ -8,3 +8,7 @@ def test_limits_come_from_the_configuration_and_the_card(tiny_card):
         Limits.of(Config(gateway=GatewayConfig(max_choices=8, max_stop_strings=4, max_logit_bias=10)), tiny_card)
         == LIMITS
     )
+
+
+def test_no_request_has_more_outputs_than_may_be_open(tiny_card):
+    assert Limits.of(Config(gateway=GatewayConfig(max_choices=8, max_open_requests=3)), tiny_card).max_choices == 3

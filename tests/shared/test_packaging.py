@@ -37,3 +37,30 @@ def test_the_command_works_beside_a_folder_named_services(unpacked, tmp_path):
     )
     assert done.returncode == 1, done.stderr
     assert "no process" in done.stdout
+
+
+def test_without_extras_it_is_the_client_alone(unpacked):
+    (metadata,) = unpacked.glob("*.dist-info/METADATA")
+    needed = [line for line in metadata.read_text().splitlines() if line.startswith("Requires-Dist:")]
+    alone = {line.split()[1].partition(">")[0] for line in needed if "extra ==" not in line}
+    assert alone == {"httpx", "msgspec"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        (["-c", "import sapwood; print(sapwood.__version__)"], 0, "0."),
+        (["-m", "sapwood", "--help"], 0, "usage: sapwood COMMAND"),
+        (["-m", "sapwood", "serve"], 69, "pip install 'sapwood[server]'"),
+    ],
+)
+def test_where_nothing_else_is_installed(unpacked, tmp_path, arguments, code, words):
+    done = subprocess.run(
+        [sys.executable, "-S", "-P", *arguments],  # -S: no packages but the wheel
+        cwd=tmp_path,
+        env={"PYTHONPATH": str(unpacked)},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == code, done.stderr
+    assert words in done.stdout + done.stderr

@@ -32,7 +32,8 @@ from shared.tool_format import tool_format
 
 def make_app(dispatcher: Dispatcher, settings: Config, card: ModelCard, keys: Keyring) -> web.Application:
     config = settings.gateway
-    metrics = Metrics(sglang_model=card.model_id if config.sglang_metrics else None)
+    sglang_model = card.model_id if config.sglang_metrics else None
+    metrics = Metrics(sglang_model, shows_tenants=not config.public_metrics)
     limits = Limits.of(settings, card)
     hosts = Hosts.of(config, needs_key=keys.are_needed)
     origins = Origins.of(config, needs_key=keys.are_needed)

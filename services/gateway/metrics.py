@@ -35,9 +35,10 @@ LATENCY_BUCKETS_S = (
 class Metrics:
     """Args:
     sglang_model: the model's name, to show the main figures under SGLang's names too; None for ours alone.
+    shows_tenants: who reads them may know what each tenant does.
     """
 
-    def __init__(self, sglang_model: str | None = None) -> None:
+    def __init__(self, sglang_model: str | None = None, *, shows_tenants: bool = True) -> None:
         # Without it each series has a time of creation beside it, which nobody reads.
         disable_created_metrics()  # type: ignore[no-untyped-call]
         registry = self._registry = CollectorRegistry()
@@ -55,6 +56,16 @@ class Metrics:
         self._first_token = self._latency("sapwood_time_to_first_token_seconds", "From arrival to the first output")
         self._inter_token = self._latency("sapwood_inter_token_seconds", "Between neighbouring output tokens")
         self._whole = self._latency("sapwood_request_seconds", "From arrival to the end of a generation")
+        tenants = registry if shows_tenants else None
+        self._tenant_requests = Counter(
+            "sapwood_tenant_requests",
+            "Requests answered, by tenant and outcome",
+            ["tenant", "outcome"],
+            registry=tenants,
+        )
+        self._tenant_tokens = Counter(
+            "sapwood_tenant_tokens", "Tokens of ended requests, by tenant", ["tenant", "type"], registry=tenants
+        )
         self._pool = PoolMetrics(registry)
         self._stages = StageMetrics(registry)
         self._aliases = CollectorRegistry()
@@ -85,6 +96,12 @@ class Metrics:
 
     def answered(self, route: str, outcome: str) -> None:
         self._requests.labels(route, outcome).inc()
+
+    def tenant(self, tenant: str, outcome: str, usage: Usage) -> None:
+        """A request of this tenant has ended, in whatever way."""
+        self._tenant_requests.labels(tenant, outcome).inc()
+        self._tenant_tokens.labels(tenant, "prompt").inc(usage.prompt_tokens)
+        self._tenant_tokens.labels(tenant, "completion").inc(usage.completion_tokens)
 
     def scheduler(self, payload: Mapping[str, Any]) -> None:
         """The answer to Admin("counters")."""

@@ -74,6 +74,8 @@ class RequestRecord:
         """Count it, and return the fields of its log line."""
         outcome = self._outcome(status)
         self.metrics.answered(self.route, outcome)
+        if self.tenant:
+            self.metrics.tenant(self.tenant, outcome, self.usage)
         line: dict[str, Any] = {
             "request_id": self.request_id,
             "tenant": self.tenant,

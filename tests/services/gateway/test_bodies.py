@@ -14,7 +14,7 @@ CHUNKED = HEAD + b"Transfer-Encoding: chunked\r\n\r\n"
 
 @pytest.fixture
 async def served(tmp_path, tiny_card):
-    async with serving(tmp_path, tiny_card, max_body_bytes=1000, max_reading_bytes=2000, read_timeout_s=0.05) as found:
+    async with serving(tmp_path, tiny_card, max_body_bytes=1000, max_reading_bytes=2000) as found:
         yield found
 
 
@@ -91,12 +91,14 @@ async def test_a_client_without_the_right_to_ask_is_not_told_to_go_on(tmp_path, 
 
 
 @pytest.mark.parametrize("start", [HEAD + length(len(BODY)) + b"\r\n" + BODY[:-1], CHUNKED, CHUNKED + b"5\r\n{"])
-async def test_a_body_that_does_not_come_to_an_end_is_given_up(connect, start):
-    connection = await connect()
-    connection.send(start)
-    status, headers, body = await connection.answer()
-    assert (status, headers["connection"], body["error"]["code"]) == (408, "close", "request_timeout")
-    assert headers["x-request-id"]
+async def test_a_body_that_does_not_come_to_an_end_is_given_up(tmp_path, tiny_card, start):
+    async with serving(tmp_path, tiny_card, read_timeout_s=0.05) as served:
+        connection = Connection(*await asyncio.open_connection("127.0.0.1", served.gateway.port))
+        connection.send(start)
+        status, headers, body = await connection.answer()
+        assert (status, headers["connection"], body["error"]["code"]) == (408, "close", "request_timeout")
+        assert headers["x-request-id"]
+        connection.close()
 
 
 async def test_all_bodies_that_are_being_read_have_one_bound(tmp_path, tiny_card):

@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
@@ -60,8 +60,9 @@ class Keyring:
     The operator's admin key has no limits.
     """
 
-    def __init__(self, keys: Iterable[Key], admin: Key | None, limits: KeyLimitsConfig) -> None:
+    def __init__(self, keys: Sequence[Key], admin: Key | None, limits: KeyLimitsConfig) -> None:
         self._callers = {key.digest: _caller(key, limits.of(key.name)) for key in keys}
+        self.tenants = {key.name: self._callers[key.digest].tenant for key in keys if key.name is not None}
         self.are_needed = bool(self._callers)
         self._anyone = Caller(is_admin=admin is None)
         if admin is not None:

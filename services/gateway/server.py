@@ -10,7 +10,7 @@ from services.gateway.app import make_app
 from services.gateway.dispatch import Dispatcher
 from services.gateway.http_server import Runner
 from services.gateway.keyring import Keyring
-from shared import wire
+from shared import logging, wire
 from shared.config import ConfigError
 from shared.exposure import exposure
 from shared.model_card import load_card
@@ -32,6 +32,8 @@ class Gateway:
         keys = Keyring.of(self._config)
         if found := exposure(self._config):
             raise ConfigError(found)
+        if keys.tenants:
+            logging.get().info("keys", tenants=keys.tenants)
         self._dispatcher = Dispatcher(self._context)
         app = make_app(self._dispatcher, self._context.config, card, keys)
         app.on_response_prepare.append(self._send_elsewhere)

@@ -115,6 +115,11 @@ def test_a_tenants_name_says_what_it_counts_for_in_the_cache():
     assert keys.identify("one").tenant.startswith(Key.read("one").tenant)
 
 
+def test_names_and_their_tenants_are_told():
+    keys = Keyring.of(GatewayConfig(api_keys=("alice: one", "two")))
+    assert keys.tenants == {"alice": keys.identify("one").tenant}
+
+
 def test_limits_of_nobody_are_an_error():
     limits = KeyLimitsConfig(names={"alcie": KeyLimits()})
     with pytest.raises(ConfigError, match="no key is called 'alcie'; did you mean 'alice'"):

@@ -23,12 +23,12 @@ REQUESTS = 50_000
 ANSWER_S = 60.0  # a request that waits for so long hangs
 DOCUMENTED = frozenset({b"503", b"505"})  # too much at a time; another version of HTTP
 STATUS = re.compile(rb"HTTP/\d\.\d (\d{3}) ")
-SHORT = {"read_timeout_s": 1.0, "keepalive_timeout_s": 1.0}  # what is not finished ends soon
+SHORT = {"read_timeout_s": 1.0, "keepalive_timeout_s": 3.0}  # what is not finished ends soon
 FEW = {"max_choices": 8}  # nothing waits for long, whatever its priority
 
 
 async def test_a_sample_does_no_harm_to_the_gateway(tmp_path):
-    async with serving(tmp_path, TINY_CARD, **dict.fromkeys(SHORT, 0.2)) as served:
+    async with serving(tmp_path, TINY_CARD, read_timeout_s=0.2, keepalive_timeout_s=0.5) as served:
         found = await sent(served.gateway.port, Random(SEED), 500, at_once=50)
         await served.until(lambda: not served.gateway._dispatcher.open_requests)
         assert (await served.post("/generate", {"text": "x"}))[0] == 200

@@ -27,6 +27,7 @@ from shared import logging, wire
 from shared.config import ConfigError
 
 BUSY_RETRY_S = 1.0  # nobody knows when a request will end
+STORAGE_TIMEOUT_S = 0.5
 REDIS_CLIENT = "redispy"
 
 
@@ -85,8 +86,9 @@ class Allowances:
 
     async def _rates(self, caller: Caller) -> dict[str, str]:
         try:
-            headers = await self._check(caller)
-        except StorageError as error:
+            async with asyncio.timeout(STORAGE_TIMEOUT_S):
+                headers = await self._check(caller)
+        except (StorageError, TimeoutError) as error:
             self._tell_away(error)
             return {}
         self._is_away = False
@@ -110,14 +112,16 @@ class Allowances:
 
     async def _add(self, tenant: str, used_tokens: int) -> None:
         try:
-            await self._tokens.add(tenant, used_tokens)
-        except StorageError as error:
+            async with asyncio.timeout(STORAGE_TIMEOUT_S):
+                await self._tokens.add(tenant, used_tokens)
+        except (StorageError, TimeoutError) as error:
             self._tell_away(error)
 
-    def _tell_away(self, error: StorageError) -> None:
+    def _tell_away(self, error: StorageError | TimeoutError) -> None:
         """Once, until they have been reached again."""
         if not self._is_away:
-            self._log.warning("key_limits_away", reason=type(error.storage_error).__name__)
+            reason = error.storage_error if isinstance(error, StorageError) else error
+            self._log.warning("key_limits_away", reason=type(reason).__name__)
         self._is_away = True
 
 

@@ -117,8 +117,17 @@ class AwayStorage:
     get_sliding_window = acquire_sliding_window_entry
 
 
-async def test_while_the_counts_cannot_be_reached_everybody_is_admitted():
-    allowances = Allowances(AwayStorage())
+class SilentStorage:
+    async def acquire_sliding_window_entry(self, *_):
+        await asyncio.Event().wait()
+
+    get_sliding_window = acquire_sliding_window_entry
+
+
+@pytest.mark.parametrize("storage", [AwayStorage(), SilentStorage()])
+async def test_while_the_counts_cannot_be_reached_everybody_is_admitted(storage, monkeypatch):
+    monkeypatch.setattr("services.gateway.key_limits.STORAGE_TIMEOUT_S", 0.01)
+    allowances = Allowances(storage)
     alice = caller(requests_per_minute=1, tokens_per_minute=1, concurrent_requests=1)
     for _ in range(3):
         assert await used(allowances, alice, 5) == {}

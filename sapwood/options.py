@@ -49,7 +49,7 @@ def sampling_of(options: Mapping[str, Any]) -> Sampling:
     given = {name: value for name, value in options.items() if value is not None}
     for name in LISTS:
         if name in given:
-            given[name] = _listed(given[name])
+            given[name] = listed(given[name])
     return Sampling(**given)
 
 
@@ -66,5 +66,5 @@ def with_defaults(own: Sampling, defaults: Sampling) -> Sampling:
     return msgspec.structs.replace(defaults, **{name: getattr(own, name) for name in given})
 
 
-def _listed(value: Any) -> tuple[Any, ...]:
+def listed(value: Any) -> tuple[Any, ...]:
     return (value,) if isinstance(value, str) else tuple(value)

@@ -13,8 +13,12 @@ import msgspec
 
 from sapwood.errors import InvalidOutput, ProgramError
 
+# A number in running text ends by what follows it, which is cut: a model that may write digits alone writes all it may.
 INTEGER = r"-?(0|[1-9][0-9]{0,17})"
+AFTER_INTEGER = r"[ \n,;:.)]"
 NUMBER = r"-?(0|[1-9][0-9]{0,17})(\.[0-9]{1,17})?"
+AFTER_NUMBER = r"[ \n,;:)]"
+REST = "{1,4}.{0,16}"  # of the token in which it ends
 QUOTED = r'"[^"\\\n]{0,400}"'
 
 
@@ -27,13 +31,14 @@ class Form(NamedTuple):
 
     read: Callable[[str], Any]
     regex: str | None = None
+    stop_regex: str | None = None
     json_schema: str | None = None
     type: Any = None  # of the value; None: it is the text
 
 
 DTYPES: dict[type, Form] = {
-    int: Form(int, INTEGER, type=int),
-    float: Form(float, NUMBER, type=float),
+    int: Form(int, f"{INTEGER}({AFTER_INTEGER}{REST})?", AFTER_INTEGER, type=int),
+    float: Form(float, f"{NUMBER}({AFTER_NUMBER}{REST})?", AFTER_NUMBER, type=float),
     bool: Form({"True": True, "False": False}.__getitem__, "True|False", type=bool),
     str: Form(lambda text: text[1 : text.rindex('"', 1)], QUOTED, type=str),
 }

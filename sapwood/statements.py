@@ -17,7 +17,7 @@ from sapwood.errors import ProgramError
 from sapwood.generation import TEXT, GenerationWork, SelectionWork
 from sapwood.inputs import work_of
 from sapwood.loop import BACKGROUND
-from sapwood.options import OneSampleOptions, sampling_of
+from sapwood.options import OneSampleOptions, listed, sampling_of
 from sapwood.schemas import Form, form_of_dtype, form_of_schema
 
 CONSTRAINTS = ("regex", "json_schema", "ebnf", "choices", "dtype")
@@ -137,6 +137,8 @@ def _generation_work(json_schema: Any, dtype: type | None, **asked: Any) -> Gene
     form = _form(json_schema, dtype)
     if form is not TEXT:
         asked |= {"regex": form.regex, "json_schema": form.json_schema}
+    if form.stop_regex is not None:
+        asked["stop_regex"] = (*listed(asked.get("stop_regex") or ()), form.stop_regex)
     return GenerationWork(
         sampling=sampling_of(asked),
         form=form,

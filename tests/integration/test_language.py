@@ -369,6 +369,18 @@ def test_types():
     assert f'"{state["name"]}"' in state.text()
 
 
+@pytest.mark.parametrize("dtype", [int, float])
+def test_a_number_in_running_text_ends_as_text_ends_it(dtype):
+    @function
+    def counted(s):
+        s += "One week has 7 days, one year has 12 months, and one day has " + gen("hours", dtype=dtype)
+        s += " hours."
+
+    state = counted.run(temperature=0)
+    assert state.generation("hours").completion_tokens < 8
+    assert state.text().endswith(f"has {state['hours']:g} hours.")
+
+
 class Home(BaseModel):
     street: str = Field(max_length=8)
     number: int = Field(ge=1, le=999)

@@ -8,8 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sapwood import function, gen
 from sapwood.errors import InvalidOutput, ProgramError
 from sapwood.schemas import INTEGER, NUMBER, form_of_dtype, form_of_schema
+from tests.support.fake_backend import FakeBackend
 
 
 @dataclass
@@ -93,3 +95,22 @@ def test_truth_and_text():
 def test_other_types_are_refused():
     with pytest.raises(ProgramError, match="json_schema"):
         form_of_dtype(list)
+
+
+@pytest.mark.parametrize("dtype", [int, float])
+def test_a_number_may_be_followed_by_what_it_ends_by(dtype):
+    form = form_of_dtype(dtype)
+    for after in ("", " apples", "\n\nThe", ", and", ") or"):
+        text = f"12{after}"
+        assert re.fullmatch(form.regex, text)
+        assert re.split(form.stop_regex, text)[0] == "12"
+    for text in ("12a", " 12", "12-3", "1" * 19):
+        assert not re.fullmatch(form.regex, text)
+
+
+def test_the_end_of_a_number_is_one_more_stop():
+    backend = FakeBackend()
+    function(lambda s: s.__iadd__(gen("x", dtype=int, stop_regex="b", stop="a"))).run(backend=backend)
+    (request,) = backend.requests
+    assert request.sampling.stop_regex == ("b", form_of_dtype(int).stop_regex)
+    assert request.sampling.stop == ("a",)

@@ -73,9 +73,9 @@ class Keyring:
         """Raises ConfigError if the keys cannot be used."""
         keys = [*_read("gateway.api_keys", config.api_keys), *_keys_of_file(config.api_keys_file)]
         _check_names([key.name for key in keys if key.name is not None], config.key_limits)
-        if len({key.digest for key in keys}) < len(keys):
-            raise ConfigError("gateway.api_keys: the same key is there twice")
         admin = _read("gateway.admin_key", () if config.admin_key is None else (config.admin_key,))
+        if len({key.digest for key in (*keys, *admin)}) < len(keys) + len(admin):
+            raise ConfigError("gateway.api_keys, gateway.admin_key: the same key is there twice")
         return cls(keys, admin[0] if admin else None, config.key_limits)
 
     def identify(self, token: str | None) -> Caller | None:

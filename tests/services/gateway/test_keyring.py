@@ -81,6 +81,7 @@ def test_a_file_without_keys_is_an_error(tmp_path, content):
         {"api_keys": ("sha256:SECRET",)},
         {"api_keys": (hashed("x") + "0SECRET",)},
         {"api_keys": ("SECRET", "SECRET")},
+        {"api_keys": ("SECRET",), "admin_key": "SECRET"},
         {"api_keys": ("SECRET", hashed("SECRET"))},
         {"api_keys": ("alice: SECRET", "alice: SECRET2")},
     ],

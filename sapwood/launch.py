@@ -17,7 +17,7 @@ from typing import NoReturn
 from sapwood._version import __version__
 from sapwood.output import until_the_reader_stops
 
-SERVER_MODULES = ("aiohttp", "structlog", "tokenizers", "torch", "uvloop", "yaml", "zmq")
+SERVER_MODULES = ("aiohttp", "limits", "structlog", "tokenizers", "torch", "uvloop", "yaml", "zmq")
 EXIT_USAGE = 2
 EXIT_UNAVAILABLE = 69
 

@@ -39,17 +39,22 @@ class Watch:
     client: Client
     deployment: Deployment
     rss_mib: dict[str, list[float]] = field(default_factory=dict)
+    cores: dict[str, float] = field(default_factory=dict)  # that a stage has kept busy
     tok_s: float = 0.0
 
     async def run(self, seconds: float) -> None:
         await asyncio.sleep(SETTLE_S)
+        processes = stages(self.deployment)
         start_s, before = time.perf_counter(), await decoded_tokens(self.client)
+        busy_s = {name: cpu_s(process) for name, process in processes.items()}
         while (left_s := start_s + seconds - SETTLE_S - time.perf_counter()) > 0:
-            for name, mib in resident(self.deployment).items():
-                self.rss_mib.setdefault(name, []).append(mib)
+            for name, process in processes.items():
+                self.rss_mib.setdefault(name, []).append(process.memory_info().rss / 2**20)
             await asyncio.sleep(min(SAMPLE_S, left_s))
         after = await decoded_tokens(self.client)
-        self.tok_s = (after - before) / (time.perf_counter() - start_s)
+        wall_s = time.perf_counter() - start_s
+        self.tok_s = (after - before) / wall_s
+        self.cores = {name: (cpu_s(process) - busy_s[name]) / wall_s for name, process in processes.items()}
 
 
 async def decoded_tokens(client: Client) -> float:
@@ -59,15 +64,19 @@ async def decoded_tokens(client: Client) -> float:
         return float(found[1])
 
 
-def resident(deployment: Deployment) -> dict[str, float]:
-    """MiB by stage."""
+def stages(deployment: Deployment) -> dict[str, psutil.Process]:
     found = {}
     for process in psutil.Process(deployment.process.pid).children(recursive=True):
         words = process.cmdline()
         name = next((name for name in PROCESSES if f"services.{name}" in words), None)
         if name is not None:
-            found[name] = process.memory_info().rss / 2**20
+            found[name] = process
     return found
+
+
+def cpu_s(process: psutil.Process) -> float:
+    times = process.cpu_times()
+    return times.user + times.system
 
 
 async def best_tok_s(client: Client, concurrency: int) -> float:
@@ -109,8 +118,7 @@ async def one_tenant(deployment: Deployment, arguments: argparse.Namespace) -> N
     print(f"unloaded ttft p95 {p95_s * 1000:.0f} ms; so accepted ones have {2 * p95_s + bound_s:.1f} s to begin\n")
     print(table([report(f"{arguments.factor:g} times, {arguments.seconds:g} s", asked)]), "\n")
     print(f"throughput meanwhile {watch.tok_s:.0f} tok/s, {watch.tok_s / best:.1%} of the best\n")
-    rows = [[name, *(f"{mib[at]:.0f}" for at in (0, len(mib) // 2, -1))] for name, mib in watch.rss_mib.items()]
-    print(markdown(["memory, MiB", "at the beginning", "in the middle", "in the end"], rows), flush=True)
+    print(stage_table(watch), flush=True)
 
 
 async def two_tenants(deployment: Deployment, arguments: argparse.Namespace) -> None:
@@ -148,6 +156,14 @@ def report(name: str, asked: Sequence[Asked]) -> list[str]:
 def table(rows: list[list[str]]) -> str:
     header = ["", "requests", "accepted", "429", "other", "ttft s: p50, p95, max"]
     return markdown([*header, "refused after ms: p50, p99, max", "Retry-After, s"], rows)
+
+
+def stage_table(watch: Watch) -> str:
+    rows = [
+        [name, *(f"{mib[at]:.0f}" for at in (0, len(mib) // 2, -1)), f"{watch.cores[name]:.3f}"]
+        for name, mib in watch.rss_mib.items()
+    ]
+    return markdown(["", "MiB at the beginning", "in the middle", "in the end", "cores busy"], rows)
 
 
 def _quantile(values: Sequence[float], share: float) -> float:

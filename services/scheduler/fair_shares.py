@@ -46,6 +46,9 @@ class FairShares:
         if not self._open[tenant]:
             del self._open[tenant]
 
+    def open_requests(self, tenant: str) -> int:
+        return self._open[tenant]
+
     def balance(self, tenant: str) -> int:
         return self._balances.get(tenant, self.quantum_tokens)
 

@@ -43,6 +43,10 @@ class Lines:
         """The lowest rank first. As it was: lines may go meanwhile."""
         return iter(list(self._lines.values()))
 
+    @property
+    def requests(self) -> int:
+        return sum(len(line.oldest) for line in self._lines.values())
+
     def add(self, request: Request, rank: int, key: SortKey) -> Line:
         """Raises ValueError if one with its number is there."""
         line: Line | None = self._lines.get(rank)

@@ -1,6 +1,7 @@
 """The requests that wait at one executor, or at none, in the order in which they should start.
 
-    1. between tenants, the shares decide who may start; among those that may, 3 and 4 do (depth-first: the oldest)
+    1. between tenants, the shares decide who may start; among those that may, those of which nothing runs go first, the
+       oldest before the others, and then 3 and 4 decide (depth-first: the oldest)
     2. a tenant's own: the highest priority
     3. those that have waited for max_wait_s, the oldest of them first
     4. the policy
@@ -154,22 +155,34 @@ class WaitingQueue:
 
     def _heads(self, now_s: float) -> Iterator[Head]:
         """Of all tenants, in order, as it is at the beginning."""
-        ages, turns, overdue = list(self._ages), list(self._turns), set()
+        ages, turns, given = list(self._ages), list(self._turns), self._idle()
+        for order, _, tenant in ages:
+            if tenant in given:
+                yield Head((0, order), tenant, self._of(tenant, now_s))
         for order, arrived_s, tenant in ages:
             if not self.is_overdue(arrived_s, now_s):
                 break
-            overdue.add(tenant)
-            yield Head((0, order), tenant, self._of(tenant, now_s))
+            if tenant not in given:
+                given.add(tenant)
+                yield Head((1, order), tenant, self._of(tenant, now_s))
         for key, tenant in turns:
-            if tenant not in overdue:
-                yield Head((1, *key), tenant, self._of(tenant, now_s))
+            if tenant not in given:
+                yield Head((2, *key), tenant, self._of(tenant, now_s))
+
+    def _idle(self) -> set[str]:
+        """Tenants of which nothing runs: all of their open requests wait here."""
+        if len(self._tenants) == 1:
+            return set()
+        return {
+            tenant for tenant, lines in self._tenants.items() if self._shares.open_requests(tenant) == lines.requests
+        }
 
     def _following(self, head: Head, now_s: float) -> Head | None:
         request = next(head.rest, None)
         if request is None:
             return None
         is_overdue = self.is_overdue(request.arrived_s, now_s)
-        key = (0, request.order) if is_overdue else (1, *self._policy.key(request))
+        key = (1, request.order) if is_overdue else (2, *self._policy.key(request))
         return Head(key, head.tenant, chain((request,), head.rest))
 
     def _has_creditor(self) -> bool:

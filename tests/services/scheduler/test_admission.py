@@ -6,7 +6,7 @@ from services.scheduler import admission
 from services.scheduler.backlog import Load
 from shared.config import SchedulerConfig
 from shared.drain_rate import DrainRate
-from tests.services.scheduler.hub import Hub, submit
+from tests.services.scheduler.hub import EXECUTOR, PROMPT, Hub, submit
 
 NOW_S = 1000.0
 
@@ -91,3 +91,15 @@ def test_the_scheduler_measures_how_fast_requests_start():
         hub.tick(1.0)
         hub.step()
     assert hub.core.requests.backlog.drain.wait_s(hub.now_s, requests=3) == hub.now_s - began_s
+
+
+def test_beside_a_flood_another_tenant_waits_for_one_lane_and_not_for_the_queue():
+    hub = Hub(max_running_requests=2).join_all()
+    for number in range(10):
+        hub.hear("tokenizer", submit(f"flood-{number}", prompt=PROMPT, max_new_tokens=3 + number, namespace="a"))
+    hub.hear("tokenizer", submit("quiet", prompt=PROMPT, namespace="b"))
+    running = {"flood-0", "flood-1"}
+    while "flood-0" in running:
+        hub.step()
+        running = {lane.request.submit.request_id for lane in hub.core.executors[EXECUTOR].running()}
+    assert running == {"flood-1", "quiet"}

@@ -241,11 +241,11 @@ def test_a_higher_priority_takes_the_place_of_a_lower_one_of_its_tenant():
         hub.hear("tokenizer", submit(name, prompt=PROMPT, max_new_tokens=40, priority=priority))
     for _ in range(6):
         hub.step()
-    hub.hear("tokenizer", submit("high", prompt=PROMPT[::-1], max_new_tokens=9, priority=2))
-    hub.hear("tokenizer", submit("stranger", prompt=PROMPT, max_new_tokens=9, priority=9, namespace="other"))
-    hub.step()
-    running = {lane.request.submit.request_id for lane in hub.core.executors[EXECUTOR].running()}
-    assert running == {"middle", "high"}
+    for name, prompt, priority, namespace in (("high", PROMPT[::-1], 2, ""), ("stranger", PROMPT, 9, "other")):
+        hub.hear("tokenizer", submit(name, prompt=prompt, max_new_tokens=9, priority=priority, namespace=namespace))
+        hub.step()
+        running = {lane.request.submit.request_id for lane in hub.core.executors[EXECUTOR].running()}
+        assert running == {"middle", "high"}
     hub.run()
     updates = hub.updates()
     for name, tokens in (("low", 40), ("middle", 40), ("high", 9), ("stranger", 9)):

@@ -256,6 +256,28 @@ def test_shares_that_are_charged_meanwhile_count_for_the_next():
     assert given_orders == [0, 1, 3, 2]
 
 
+def two_tenants(shares, now_s=0.0):
+    """Of "a" one runs and two wait, since before the one of "b" came, of which nothing runs."""
+    queue = queue_of("fcfs", shares=shares)
+    for tenant in "aaab":
+        shares.enter(tenant)
+    for order, tenant in enumerate("aab"):
+        queue.add(Waiter(order, namespace=tenant))
+    return orders(queue.candidates(now_s))
+
+
+def test_tenants_of_which_nothing_runs_go_before_the_others():
+    assert two_tenants(FairShares(10)) == [2, 0, 1]
+    assert two_tenants(FairShares(10), now_s=MAX_WAIT_S) == [2, 0, 1]
+
+
+def test_but_only_as_long_as_they_have_something_left_of_their_shares():
+    shares = FairShares(10)
+    shares.enter("other")  # whoever is alone owes nothing
+    shares.charge("b", 10)
+    assert two_tenants(shares) == [0, 1, 2]
+
+
 # --- thousands -------------------------------------------------------------------------------------------------------
 
 

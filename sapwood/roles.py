@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from sapwood.current import required_state, running
 from sapwood.expressions import Expression, Joinable, atoms_of
-from sapwood.transcript import ASSISTANT
+from sapwood.transcript import ASSISTANT, Opened
 
 if TYPE_CHECKING:
     from sapwood.state import State
@@ -18,22 +18,24 @@ if TYPE_CHECKING:
 class Role(Joinable):
     """Args:
     content: of a whole message; None for a block.
+    tool_call_id: of a tool's message: which call it answers.
     """
 
-    def __init__(self, name: str, content: object = None) -> None:
+    def __init__(self, name: str, content: object = None, tool_call_id: str | None = None) -> None:
         self.name = name
+        self.opening = Opened(name, tool_call_id)
         self.atoms = None if content is None else tuple(atoms_of(content))
         self.state: State | None = None  # that the block writes to; None: the one of the program that is running
         self._blocks: list[AbstractContextManager[State]] = []  # that are open: a role may be used again
 
     def with_atoms(self, atoms: tuple[str | Joinable, ...]) -> Role:
-        return Role(self.name, Expression(atoms))
+        return Role(self.name, Expression(atoms), self.opening.tool_call_id)
 
     def __repr__(self) -> str:
         return f"{self.name}({'' if self.atoms is None else ' + '.join(map(repr, self.atoms))})"
 
     def __enter__(self) -> State:
-        block = _block(self.name, self.state or required_state(f"with {self.name}()"))
+        block = _block(self.opening, self.state or required_state(f"with {self.name}()"))
         self._blocks.append(block)
         return block.__enter__()
 
@@ -44,15 +46,15 @@ class Role(Joinable):
 
 
 @contextmanager
-def _block(name: str, state: State) -> Iterator[State]:
+def _block(opening: Opened, state: State) -> Iterator[State]:
     """Left by an error, it keeps what the program has written in it, and the program goes on as before it."""
     writer = state._writer
-    outside = writer.enter(name)
+    outside = writer.enter(opening)
     try:
         with running(state):
             yield state
             writer.settle()
-        writer.leave(name)
+        writer.leave(opening.role)
     except BaseException as error:
         try:
             if isinstance(error, Exception):  # after an interrupt nothing is begun
@@ -82,9 +84,9 @@ def assistant(content: object = None) -> Role:
     return Role(ASSISTANT, content)
 
 
-def role(name: str, content: object = None) -> Role:
-    """Any other that the model's chat template knows."""
-    return Role(name, content)
+def role(name: str, content: object = None, *, tool_call_id: str | None = None) -> Role:
+    """Any other that the model's chat template knows. A tool's message names the call that it answers."""
+    return Role(name, content, tool_call_id)
 
 
 def system_begin() -> RoleMark:

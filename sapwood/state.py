@@ -6,6 +6,8 @@ import asyncio
 from collections.abc import AsyncIterator, Iterator
 from typing import Any, Self
 
+import msgspec
+
 from sapwood.backends.protocol import Generation
 from sapwood.checks import refuse_to_wait
 from sapwood.deferred import Deferred, Outcome, Work
@@ -67,7 +69,7 @@ class State:
         """Of a text program there are none."""
         self._catch_up()
         found = messages_of(self._writer.parts) if has_roles(self._writer.parts) else []
-        return [{"role": message.role, "content": message.content} for message in found]
+        return [msgspec.to_builtins(message) for message in found]
 
     def fork(self, count: int = 1) -> Forks:
         """So many states that go on from here, each by itself."""

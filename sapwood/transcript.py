@@ -21,6 +21,7 @@ class Opened(msgspec.Struct, frozen=True):
     """A message begins here."""
 
     role: str
+    tool_call_id: str | None = None
 
 
 class Closed(msgspec.Struct, frozen=True):
@@ -50,10 +51,10 @@ def messages_of(parts: Sequence[Part]) -> list[Message]:
     messages: list[Message] = []
     for part in parts:
         if isinstance(part, Opened):
-            messages.append(Message(part.role, ""))
+            messages.append(Message(part.role, "", part.tool_call_id))
         else:
             last = messages[-1]
-            messages[-1] = Message(last.role, last.content + _text(part))
+            messages[-1] = msgspec.structs.replace(last, content=last.content + _text(part))
     return messages
 
 

@@ -33,7 +33,7 @@ class Writer:
         self.inherited = len(self.parts)  # so many parts are the origin's
         self._inherited_names = dict(self.names)
         self.branch: tuple[int, ...] = (*origin.branch, origin._forks) if origin else ()
-        self._roles: list[str] = list(origin._roles) if origin else []  # of the blocks that the program is in
+        self._roles: list[Opened] = list(origin._roles) if origin else []  # of the blocks that the program is in
         self._is_open: bool = origin._is_open if origin else False  # a message is
         self._pending: list[Value] = []
         self._forks: int = 0
@@ -108,7 +108,7 @@ class Writer:
         if until is not None and not until._deferred.is_attached:
             raise ProgramError(f"{until!r} is nowhere: it was handed to every fork (read it there), or did not fit")
 
-    def enter(self, role: str) -> int:
+    def enter(self, role: Opened) -> int:
         """How many blocks there are around it, for `unwind`."""
         self.settle()
         self._close()
@@ -121,8 +121,9 @@ class Writer:
         del self._roles[outside:]
 
     def leave(self, role: str) -> None:
-        if not self._roles or self._roles[-1] != role:
-            raise ProgramError(f"no block of {role} ends here: {', '.join(self._roles) or 'none'} is open")
+        if not self._roles or self._roles[-1].role != role:
+            known = ", ".join(each.role for each in self._roles) or "none"
+            raise ProgramError(f"no block of {role} ends here: {known} is open")
         self._close()
         self._roles.pop()
 
@@ -135,7 +136,7 @@ class Writer:
             case Role():
                 self._say(atom)
             case RoleMark(begins=True):
-                self.enter(atom.name)
+                self.enter(Opened(atom.name))
             case RoleMark():
                 self.leave(atom.name)
             case _:
@@ -153,7 +154,7 @@ class Writer:
             raise ProgramError(f"{role.name}() without text is a block: with {role.name}(): …")
         self._close()
         outside = len(self._roles)
-        self._roles.append(role.name)
+        self._roles.append(role.opening)
         try:
             self._open()
             for atom in role.atoms:
@@ -166,9 +167,9 @@ class Writer:
         value._home._writer.forget(value)
         self._open()
         deferred = value._deferred
-        if self._roles and self._roles[-1] != ASSISTANT and deferred.work.kind != "call":
+        if self._roles and self._roles[-1].role != ASSISTANT and deferred.work.kind != "call":
             raise ProgramError(
-                f"{deferred.name} stands in a message of {self._roles[-1]}: only the assistant generates"
+                f"{deferred.name} stands in a message of {self._roles[-1].role}: only the assistant generates"
             )
         so_far = tuple(self.parts)
         deferred.reads, self.session.reads = tuple(self.session.reads), []
@@ -203,7 +204,7 @@ class Writer:
         elif not self._is_open:
             if self.parts and not is_chat:
                 raise ProgramError("this program began with text outside of roles: it cannot have any now")
-            self._append(Opened(self._roles[-1]))
+            self._append(self._roles[-1])
             self._is_open = True
 
     def _close(self) -> None:

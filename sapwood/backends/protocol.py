@@ -8,9 +8,10 @@ from typing import Any, Protocol, TypeAlias, runtime_checkable
 import msgspec
 
 
-class Message(msgspec.Struct, frozen=True):
+class Message(msgspec.Struct, frozen=True, omit_defaults=True):
     role: str
     content: str
+    tool_call_id: str | None = None  # of a tool: which call it answers
 
 
 Prompt: TypeAlias = str | tuple[Message, ...] | tuple[int, ...]  # text, a conversation, or token ids

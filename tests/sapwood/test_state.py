@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sapwood import ProgramError, assistant, function, gen, run, select, system, user
+from sapwood import ProgramError, assistant, function, gen, role, run, select, system, user
+from sapwood.backends.protocol import Message
 from sapwood.roles import assistant_begin, assistant_end, user_begin
 from tests.support.fake_backend import FakeBackend
 
@@ -108,6 +109,34 @@ def test_a_fork_can_be_told_what_another_generated(backend):
     state = run(function(program), backend=backend)
     assert backend.prompts == ["a", "b1"]
     assert state.text() == "c2"
+
+
+@pytest.mark.parametrize("as_block", [False, True])
+def test_a_tools_message_names_the_call(as_block, backend):
+    def program(s):
+        s += user("Hi")
+        if as_block:
+            with role("tool", tool_call_id="call_1"):
+                s += "12"
+        else:
+            s += role("tool", "12", tool_call_id="call_1")
+        s += assistant(gen("x"))
+
+    messages = run(function(program), backend=backend).messages()
+    assert messages[1:] == [
+        {"role": "tool", "content": "12", "tool_call_id": "call_1"},
+        {"role": "assistant", "content": "1"},
+    ]
+    assert backend.requests[0].prompt[1] == Message("tool", "12", "call_1")
+
+
+def test_in_every_fork_it_does_too(backend):
+    def program(s):
+        forks = s.fork(2)
+        forks += role("tool", "12", tool_call_id="call_1") + assistant(gen("x"))
+
+    run(function(program), backend=backend)
+    assert {request.prompt for request in backend.requests} == {(Message("tool", "12", "call_1"),)}
 
 
 def test_roles_as_values_make_messages(backend):

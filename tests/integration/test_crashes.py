@@ -16,7 +16,7 @@ pytestmark = pytest.mark.soak
 
 NEIGHBOURS = 15
 TOKENS = 150
-HANG_TIMEOUT_S = 4
+HANG_TIMEOUT_S = 10
 POISON = [7, 7, 7]
 RULES = [
     {"match": POISON, "delay_s": 0.02, "fault": {"kind": "exit", "at": 3, "resumed_too": True}},
@@ -104,6 +104,7 @@ def test_a_poisoned_request_at_the_real_executor(failing):
     with ThreadPoolExecutor(len(prompts) + 1) as pool:
         expected = list(pool.map(lambda prompt: stream(failing, prompt)[0][-1]["output_ids"], prompts))
         others = [pool.submit(stream, failing, prompt) for prompt in prompts]
+        wait_until(lambda: failing.metric("sapwood_running_requests") == len(prompts), 60, "all others run")
         bad = failing.post("/generate", {"input_ids": [1000, CRASH_TOKEN], "sampling_params": {"max_new_tokens": 8}})
         outcomes = [other.result() for other in others]
     assert (bad.status_code, bad.json()["error"]["code"]) == (500, "poisoned_request")

@@ -127,6 +127,14 @@ def check(fragile, undisturbed, at_rest, pauses, what, outcome):
     census.take(fragile).check(at_rest)
 
 
+@pytest.mark.soak
+def test_the_judge_of_ties_agrees_with_what_was_chosen(undisturbed):
+    for work, watched in list(zip(WORK, undisturbed, strict=True))[:12]:  # two of each kind
+        ids = watched.token_ids
+        place = len(ids) // 2
+        assert ties.distance(work, ids[:place], ids[place], ids[place]) < ties.TIE, work
+
+
 @pytest.mark.parametrize(("stage", "run"), runs(STAGES, RUNS, sample=STAGES))
 def test_a_stage_is_killed(fragile, undisturbed, at_rest, pauses, stage, run):
     chance = random.Random(f"{stage} {run}")

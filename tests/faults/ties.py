@@ -44,10 +44,10 @@ def distance(work: Work, common: Sequence[int], one: int, other: int) -> float:
     if work.temperature == 0:
         return float(logits.max() - min(logits[one], logits[other]))
     drawn = uniform(work.number, len(prompt) + len(common))
-    return _distance_to_edge(logits / work.temperature, drawn, one, other)
+    return distance_to_edge(logits / work.temperature, drawn, one, other)
 
 
-def _distance_to_edge(logits: np.ndarray[Any, Any], drawn: float, one: int, other: int) -> float:
+def distance_to_edge(logits: np.ndarray[Any, Any], drawn: float, one: int, other: int) -> float:
     """Or how close the two are in the order of probability, if that is closer: then they may stand in either order."""
     exponentials = np.exp(logits - logits.max())
     probabilities = exponentials / exponentials.sum()

@@ -1,0 +1,180 @@
+"""Whatever frames arrive on a link, nothing dies of them, nothing hangs, and what follows is served.
+
+A thousand frames and more in the ordinary run; 50,000 for each reader with --soak.
+"""
+
+import asyncio
+
+import msgspec
+import pytest
+
+from services.detokenizer.core import Core as DetokenizerCore
+from services.detokenizer.server import DetokenizerService
+from services.detokenizer.vocabulary import load_vocabulary
+from services.gateway.dispatch import Dispatcher
+from services.gateway.generation import GenerateRequest
+from services.scheduler.server import Scheduler
+from services.tokenizer.codec import Codec
+from services.tokenizer.encode import Encoder
+from services.tokenizer.server import TokenizerService
+from shared import wire
+from shared.config import Config, LinksConfig
+from shared.decoding import Malformed, Reader
+from shared.service import Context
+from shared.transport import MemoryTransport, Unreachable
+from tests.faults.frames import UNIONS, Frames
+from tests.support.small_tokenizers import byte_level, small_card, write_folder
+
+EVERY_UNION = [union for unions in UNIONS.values() for union in unions.values()]
+FEW, MANY = 1000, 50_000
+COUNTS = [FEW, pytest.param(MANY, marks=pytest.mark.soak)]
+CONFIG = Config(links=LinksConfig(front="mem://front", hub="mem://hub"))
+
+
+@pytest.mark.parametrize("count", COUNTS)
+def test_every_frame_is_a_message_or_malformed(count):
+    frames = Frames(1)
+    readers = [Reader(union) for union in EVERY_UNION]
+    good = 0
+    for _ in range(count):
+        payload = frames.payload(frames.random.choice(EVERY_UNION))
+        for reader in readers:
+            try:
+                reader.read(payload)
+                good += 1
+            except Malformed:
+                continue
+    assert good > count // 3, "hardly anything gets past the reader, so nothing behind it is tried"
+
+
+class Rogue:
+    """Dials a bound side as one of its roles and says what it should not; says Hello whenever it has no grant."""
+
+    def __init__(self, transport, endpoint, role, frames):
+        self._transport, self._role, self._frames = transport, role, frames
+        self._grant = b""
+        self._socket = transport.dial(endpoint, role.encode(), self._hear, to="scheduler")
+        self._union = UNIONS[endpoint.removeprefix("mem://")][role]
+
+    def _hear(self, heard):
+        match msgspec.msgpack.decode(heard[0]):
+            case ["Welcome", grant, *_]:
+                self._grant = grant.to_bytes(8, "big")
+            case ["Reset"]:
+                self._grant = b""
+
+    def speak(self):
+        if not self._grant:
+            info = wire.ExecutorInfo("fuzz", 300, 1, 8, 200) if self._role == "executor" else None
+            self._send([b"", msgspec.msgpack.encode(wire.Hello(self._role, wire.PROTOCOL, self._role, info))])
+        elif self._frames.random.random() < 0.02:
+            self._send(self._frames.random.choice(([], [b""], [b"", b"\xc1"], [b"x" * 8, b""], [b"1"] * 9)))
+        else:
+            self._send([self._grant, self._frames.payload(self._union)])
+
+    def _send(self, parts):
+        try:
+            self._socket.send(parts)
+        except Unreachable:
+            self._grant = b""
+
+
+class Fake:
+    """The bound side of a link in the hands of a rogue: it welcomes whoever dials, and then says anything."""
+
+    def __init__(self, transport, endpoint, union, frames):
+        self._frames, self._union = frames, union
+        self._routes = {}
+        self._socket = transport.bind(endpoint, self._hear)
+        self._grants = 0
+
+    def _hear(self, route, parts, _role):
+        if parts[0] == b"":
+            self._grants += 1
+            self._socket.send(route, [msgspec.msgpack.encode(wire.Welcome(self._grants, "gw"))])
+        self._routes[route] = None
+
+    def speak(self):
+        for route in self._routes:
+            self._socket.send(route, [self._frames.payload(self._union)])
+
+
+async def torment(service, transport, rogues, clock, frames, count):
+    """Let the rogues speak in any order while time passes."""
+    for number in range(count):
+        frames.random.choice(rogues).speak()
+        if number % 5 == 0:
+            transport.pump()
+        if number % 50 == 0:
+            clock.now_s += 0.3
+            service.tick()
+            transport.pump()
+            await asyncio.sleep(0)
+    transport.pump()
+
+
+class Clock:
+    now_s = 1000.0
+
+    def __call__(self):
+        return self.now_s
+
+
+@pytest.mark.parametrize("count", COUNTS)
+async def test_the_scheduler(count):
+    transport, clock, frames, failures = MemoryTransport(), Clock(), Frames(2), []
+    context = Context(CONFIG, "scheduler", "hub", transport, failures.append)
+    scheduler = Scheduler(context, clock=clock)
+    await scheduler.start()
+    gateways = [Rogue(transport, "mem://hub", role, frames) for role in wire.HUB_ACCEPTS]
+    for _ in range(count // 50):
+        await torment(scheduler, transport, gateways, clock, frames, 50)
+        scheduler.core.check_integrity()
+    assert failures == []
+
+
+@pytest.mark.parametrize("count", COUNTS)
+async def test_the_gateway(count):
+    transport, clock, frames, failures = MemoryTransport(), Clock(), Frames(3), []
+    gateway = Dispatcher(Context(CONFIG, "gateway", "gw", transport, failures.append), clock=clock)
+    rogues = [Rogue(transport, "mem://front", role, frames) for role in wire.FRONT_ACCEPTS]
+    rogues.append(Fake(transport, "mem://hub", wire.HubToGateway, frames))
+    await gateway.refresh()
+    request = GenerateRequest(sampling=wire.Sampling(seed=0), text=wire.TextOptions(), prompt="Hi")
+    for _ in range(count // 50):
+        for request_id in ("r1", "r2", "r3"):
+            if request_id not in gateway._readers:
+                gateway.open(request_id, [request])
+        await torment(gateway, transport, rogues, clock, frames, 50)
+    gateway.end_all()
+    assert gateway.open_requests == 0
+    assert failures == []
+
+
+def replica(role, fail, transport, folder):
+    context = Context(CONFIG, role, role, transport, fail)
+    tokenizer = byte_level()
+    if role == "detokenizer":
+        return DetokenizerService(context, DetokenizerCore(load_vocabulary(write_folder(folder, tokenizer))))
+    card = small_card(tokenizer)
+    return TokenizerService(context, Encoder.of(card, Codec(tokenizer, card)))
+
+
+@pytest.mark.parametrize("role", ["tokenizer", "detokenizer"])
+@pytest.mark.parametrize("count", COUNTS)
+async def test_replicas(role, count, tmp_path):
+    transport, clock, frames, failures = MemoryTransport(), Clock(), Frames(4), []
+    service = replica(role, failures.append, transport, tmp_path)
+    unions = UNIONS[f"to {role}"]
+    rogues = [
+        Fake(transport, "mem://front", unions["gateway"], frames),
+        Fake(transport, "mem://hub", unions["scheduler"], frames),
+    ]
+    await service.start()
+    await service.refresh()
+    for _ in range(count // 50):
+        await torment(service, transport, rogues, clock, frames, 50)
+        if role == "tokenizer":
+            await asyncio.wait_for(service.finish(), 10)
+    await service.stop()
+    assert failures == []

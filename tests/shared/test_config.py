@@ -64,7 +64,8 @@ def test_what_is_wrong_is_named(overrides, message):
 
 def test_a_key_has_the_default_limits_where_its_own_are_not_said(tmp_path):
     file = tmp_path / "sapwood.yaml"
-    file.write_text("gateway: {key_limits: {names: {alice: {requests_per_minute: 9}, bob: {cache_weight: 0}}}}")
+    names = "{alice: {requests_per_minute: 9}, bob: {cache_weight: 0}}"
+    file.write_text(f"gateway: {{api_keys: [k], key_limits: {{names: {names}}}}}")
     limits = load(file, overrides={"gateway.key_limits.default.requests_per_minute": 5}).gateway.key_limits
     assert limits.of("alice") == KeyLimits(requests_per_minute=9)
     assert limits.of("bob") == KeyLimits(requests_per_minute=5, cache_weight=0)

@@ -8,14 +8,19 @@ from types import TracebackType
 from typing import Any, Self, TypeAlias, Unpack
 
 import httpx
+import msgspec
 
+from sapwood.backends.answers import ANYTHING
 from sapwood.backends.http import MAX_RETRIES, TIMEOUT_S
 from sapwood.backends.native import NativeBackend
+from sapwood.backends.openai_replies import MODELS
 from sapwood.backends.protocol import Backend, GenerateRequest, Generation, Message, Prompt
 from sapwood.loop import BACKGROUND
 from sapwood.options import SamplingOptions, sampling_of
 
 Asked: TypeAlias = str | Sequence[int] | Sequence[Message | Mapping[str, str]]  # text, token ids, or messages
+
+HEALTH = msgspec.json.Decoder(dict[str, Any])
 
 
 class AsyncClient:
@@ -67,15 +72,14 @@ class AsyncClient:
                 seen = len(generation.text)
 
     async def abort(self, request_id: str) -> None:
-        await self._native.http.post("/abort_request", {"rid": request_id})
+        await self._native.http.post("/abort_request", {"rid": request_id}, ANYTHING)
 
     async def models(self) -> list[str]:
-        return [model["id"] for model in (await self._native.http.get("/v1/models"))["data"]]
+        return [model.id for model in (await self._native.http.get("/v1/models", MODELS)).data]
 
     async def health(self) -> dict[str, Any]:
         """Raises ServerError with what is wrong, if anything is."""
-        health: dict[str, Any] = await self._native.http.get_once("/health")
-        return health
+        return await self._native.http.get_once("/health", HEALTH)
 
     async def aclose(self) -> None:
         await self._native.aclose()

@@ -7,25 +7,23 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import random
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
-from typing import Any
+from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
 import httpx
 import msgspec
 
-from sapwood.errors import BackendError, ConnectionFailed, Overloaded, ServerError, TimedOut
+from sapwood.backends.answers import answer_of, error_of, event_of, request_id_of
+from sapwood.backends.attempts import Attempt
+from sapwood.errors import ConnectionFailed, ProgramError, ServerError, TimedOut
+
+T = TypeVar("T")
 
 TIMEOUT_S = 600.0  # for one answer, or between two events of a stream
 CONNECT_TIMEOUT_S = 5.0
 MAX_RETRIES = 4
 LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
-FIRST_PAUSE_S = 0.5
-LONGEST_PAUSE_S = 8.0
-LONGEST_WAIT_S = 60.0  # of a server that says when to come back; longer is for the caller to decide
-JITTER_S = 0.5  # so that those who were refused together do not come back together
-UNSERVED = (httpx.ConnectError, httpx.RemoteProtocolError)  # the latter: a connection that was kept had been closed
 MAX_CONNECTIONS = 512
 KEPT_CONNECTIONS = 64
 
@@ -49,40 +47,44 @@ class Http:
         transport: httpx.AsyncBaseTransport | None = None,
         sleep: Sleep = asyncio.sleep,
     ) -> None:
+        if max_retries < 0:
+            raise ProgramError(f"max_retries is at least 0, not {max_retries}")
+        if api_key and not api_key.isascii():
+            raise ProgramError("api_key: a key has no letters outside ASCII")
+        url = _url(base_url)
         self.base_url = base_url.rstrip("/")
-        url = httpx.URL(self.base_url)
-        self._shown_url = str(url.copy_with(userinfo=b""))  # in words: it may hold a password
+        self.shown_url = str(url.copy_with(userinfo=b""))  # in words: it may hold a password
         self._trusts_env = url.host not in LOOPBACK  # a proxy for the world outside is none for this machine
         self._headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
-        self._timeout = httpx.Timeout(timeout_s, connect=CONNECT_TIMEOUT_S, pool=None)
+        self._timeout_s = timeout_s
         self._max_retries = max_retries
         self._transport = transport
         self._sleep = sleep
         self._clients: WeakKeyDictionary[asyncio.AbstractEventLoop, httpx.AsyncClient] = WeakKeyDictionary()
 
-    async def get(self, path: str) -> Any:
-        return _decoded(await self._served(lambda client: client.build_request("GET", path)))
+    async def get(self, path: str, decoder: msgspec.json.Decoder[T]) -> T:
+        return answer_of(await self._served("GET", path), decoder)
 
-    async def get_once(self, path: str) -> Any:
+    async def get_once(self, path: str, decoder: msgspec.json.Decoder[T]) -> T:
         """Where an answer that says no is one that is wanted."""
-        return _decoded(await self._answer(self._client().build_request("GET", path)))
+        return answer_of(await self._answer(self._client().build_request("GET", path), self._attempt()), decoder)
 
-    async def post(self, path: str, body: Mapping[str, Any]) -> Any:
-        return _decoded(await self._served(lambda client: _post(client, path, body)))
+    async def post(self, path: str, body: Mapping[str, Any], decoder: msgspec.json.Decoder[T]) -> T:
+        return answer_of(await self._served("POST", path, _encoded(body)), decoder)
 
-    async def events(self, path: str, body: Mapping[str, Any]) -> AsyncIterator[Any]:
+    async def events(self, path: str, body: Mapping[str, Any], decoder: msgspec.json.Decoder[T]) -> AsyncIterator[T]:
         """The events of a stream, without the [DONE] that ends it. An error among them is raised."""
-        response = await self._served(lambda client: _post(client, path, body), stream=True)
-        with _as_ours(self._shown_url):
+        response = await self._served("POST", path, _encoded(body), stream=True)
+        with _as_ours(self.shown_url):
             try:
-                async for line in lines_of(response):
-                    if line == "data: [DONE]":
+                events = _data_of(response)
+                while (data := await self._next(events)) is not None:
+                    if data == "[DONE]":
                         return
-                    if line.startswith("data:"):
-                        yield _event(line.removeprefix("data:"), response)
+                    yield event_of(data, response, decoder)
             finally:
                 await response.aclose()
-        raise ConnectionFailed(f"{self._shown_url}: the stream broke off", request_id=_request_id(response))
+        raise ConnectionFailed(f"{self.shown_url}: the stream broke off", request_id=request_id_of(response))
 
     async def aclose(self) -> None:
         """The connections of this loop."""
@@ -90,27 +92,40 @@ class Http:
         if client is not None:
             await client.aclose()
 
+    async def _next(self, events: AsyncIterator[str]) -> str | None:
+        async with asyncio.timeout(self._timeout_s):
+            return await anext(events, None)
+
     async def _served(
-        self, request: Callable[[httpx.AsyncClient], httpx.Request], *, stream: bool = False
+        self, method: str, path: str, content: bytes | None = None, *, stream: bool = False
     ) -> httpx.Response:
-        client = self._client()
-        for attempt in range(self._max_retries + 1):
+        headers = {"Content-Type": "application/json"} if content is not None else {}
+        for failed in range(self._max_retries + 1):
+            request, attempt = (
+                self._client().build_request(method, path, content=content, headers=headers),
+                self._attempt(),
+            )
             try:
-                return await self._answer(request(client), stream=stream)
+                return await self._answer(request, attempt, stream=stream)
             except (ConnectionFailed, ServerError) as error:
-                pause_s = _pause_s(error, attempt)
-                if attempt == self._max_retries or pause_s is None:
+                pause_s = attempt.pause_s(error, failed)
+                if failed == self._max_retries or pause_s is None:
                     raise
                 await self._sleep(pause_s)
         raise AssertionError("the last attempt returns or raises")
 
-    async def _answer(self, request: httpx.Request, *, stream: bool = False) -> httpx.Response:
-        with _as_ours(self._shown_url):
-            response = await self._client().send(request, stream=stream)
-            if response.is_success:
-                return response
-            await response.aread()
-            raise error_of(response)
+    async def _answer(self, request: httpx.Request, attempt: Attempt, *, stream: bool = False) -> httpx.Response:
+        request.extensions["trace"] = attempt.trace
+        with _as_ours(self.shown_url):
+            async with attempt.deadline:
+                response = await self._client().send(request, stream=stream)
+                if response.is_success:
+                    return response
+                await response.aread()
+                raise error_of(response)
+
+    def _attempt(self) -> Attempt:
+        return Attempt(self._timeout_s)
 
     def _client(self) -> httpx.AsyncClient:
         loop = asyncio.get_running_loop()
@@ -119,84 +134,11 @@ class Http:
                 base_url=self.base_url,
                 trust_env=self._trusts_env,
                 headers=self._headers,
-                timeout=self._timeout,
+                timeout=httpx.Timeout(self._timeout_s, connect=CONNECT_TIMEOUT_S, pool=None),
                 transport=self._transport,
                 limits=httpx.Limits(max_connections=MAX_CONNECTIONS, max_keepalive_connections=KEPT_CONNECTIONS),
             )
         return self._clients[loop]
-
-
-def error_of(response: httpx.Response) -> ServerError:
-    """Of an answer that is none, in OpenAI's form or any."""
-    message, code, param = response.text[:500] or response.reason_phrase, None, None
-    with contextlib.suppress(msgspec.DecodeError):
-        body = msgspec.json.decode(response.content)
-        if isinstance(body, dict) and isinstance(body.get("error"), dict):
-            message, code, param = _words(body["error"])
-    return _server_error(message, code, param, response)
-
-
-def _server_error(message: str, code: str | None, param: str | None, response: httpx.Response) -> ServerError:
-    request_id = _request_id(response)
-    if response.status_code in (429, 503):
-        pause = response.headers.get("retry-after", "")
-        retry_after_s = float(pause) if pause.isdecimal() else None
-        return Overloaded(message, status=response.status_code, retry_after_s=retry_after_s, request_id=request_id)
-    return ServerError(message, status=response.status_code, code=code, param=param, request_id=request_id)
-
-
-def _words(error: dict[str, Any]) -> tuple[str, str | None, str | None]:
-    code = error.get("code")
-    return str(error.get("message", "")), None if code is None else str(code), error.get("param")
-
-
-def _event(data: str, response: httpx.Response) -> Any:
-    try:
-        event = msgspec.json.decode(data)
-    except msgspec.DecodeError as error:
-        raise BackendError(f"an event that is no JSON: {data[:100]}", request_id=_request_id(response)) from error
-    if isinstance(event, dict) and isinstance(event.get("error"), dict):
-        message, code, param = _words(event["error"])
-        raise ServerError(message, status=500, code=code, param=param, request_id=_request_id(response))
-    return event
-
-
-def _decoded(response: httpx.Response) -> Any:
-    try:
-        return msgspec.json.decode(response.content) if response.content else None
-    except msgspec.DecodeError as error:
-        raise BackendError(f"an answer that is no JSON: {response.text[:100]}") from error
-
-
-def _post(client: httpx.AsyncClient, path: str, body: Mapping[str, Any]) -> httpx.Request:
-    content = msgspec.json.encode(body)
-    return client.build_request("POST", path, content=content, headers={"Content-Type": "application/json"})
-
-
-def _request_id(response: httpx.Response) -> str | None:
-    request_id: str | None = response.headers.get("x-request-id")
-    return request_id
-
-
-@contextlib.contextmanager
-def _as_ours(base_url: str) -> Iterator[None]:
-    try:
-        yield
-    except httpx.TimeoutException as error:
-        raise TimedOut(f"{base_url}: {type(error).__name__}") from error
-    except httpx.HTTPError as error:
-        raise ConnectionFailed(f"{base_url}: {str(error) or type(error).__name__}") from error
-
-
-def _pause_s(error: BackendError, attempt: int) -> float | None:
-    """None: the same request would fail again, or may have been served, or not for a long time."""
-    if isinstance(error, ConnectionFailed) and not isinstance(error.__cause__, UNSERVED):
-        return None
-    if isinstance(error, Overloaded) and error.retry_after_s is not None:
-        return error.retry_after_s + random.uniform(0, JITTER_S) if error.retry_after_s <= LONGEST_WAIT_S else None
-    if isinstance(error, ServerError) and error.status not in (429, 502, 503, 504):
-        return None
-    return float(min(FIRST_PAUSE_S * 2**attempt, LONGEST_PAUSE_S) * random.uniform(0.5, 1))
 
 
 async def lines_of(response: httpx.Response) -> AsyncIterator[str]:
@@ -207,3 +149,33 @@ async def lines_of(response: httpx.Response) -> AsyncIterator[str]:
         for line in lines:
             yield line.removesuffix(b"\r").decode(errors="replace")
     yield rest.decode(errors="replace")
+
+
+async def _data_of(response: httpx.Response) -> AsyncIterator[str]:
+    async for line in lines_of(response):
+        if line.startswith("data:"):
+            yield line.removeprefix("data:").strip()
+
+
+def _url(base_url: str) -> httpx.URL:
+    try:
+        return httpx.URL(base_url)
+    except httpx.InvalidURL as error:
+        raise ProgramError(f"{base_url!r} is no URL: {error}") from error
+
+
+def _encoded(body: Mapping[str, Any]) -> bytes:
+    try:
+        return msgspec.json.encode(body)
+    except (TypeError, ValueError, RecursionError) as error:  # a UnicodeEncodeError is a ValueError
+        raise ProgramError(f"what is asked for does not go into JSON: {error}") from error
+
+
+@contextlib.contextmanager
+def _as_ours(base_url: str) -> Iterator[None]:
+    try:
+        yield
+    except (httpx.TimeoutException, TimeoutError) as error:
+        raise TimedOut(f"{base_url}: {type(error).__name__}") from error
+    except (httpx.HTTPError, UnicodeError) as error:  # the latter of a name that is none
+        raise ConnectionFailed(f"{base_url}: {str(error) or type(error).__name__}") from error

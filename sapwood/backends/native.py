@@ -9,11 +9,14 @@ import httpx
 import msgspec
 
 from sapwood.backends.http import MAX_RETRIES, TIMEOUT_S, Http
-from sapwood.backends.protocol import GenerateRequest, Generation, Message, Prompt, Score, TokenLogprob
-from sapwood.backends.scoring import continued, own_tokens, tail_of
+from sapwood.backends.native_replies import EVENT, REPLIES, Tokens, generation_of, generations_of
+from sapwood.backends.protocol import GenerateRequest, Generation, Message, Prompt, Score
+from sapwood.backends.scoring import common, continued, own_tokens
 
 PATH = "/generate"
 NOTHING_NEW = {"max_new_tokens": 0}
+END_TOKENS = 8  # of a prompt, among which a choice mostly begins
+AT_ONCE = 64  # prompts of one request; servers take 128 by default
 
 NAMES = {"max_tokens": "max_new_tokens", "min_tokens": "min_new_tokens"}
 
@@ -36,22 +39,21 @@ class NativeBackend:
         self.http = Http(url, api_key=api_key, timeout_s=timeout_s, max_retries=max_retries, transport=transport)
 
     async def generate(self, request: GenerateRequest) -> list[Generation]:
-        return _generations(await self.http.post(PATH, body_of(request)))
+        return generations_of(await self.http.post(PATH, body_of(request), REPLIES), request.sampling.n)
 
     async def stream(self, request: GenerateRequest) -> AsyncIterator[Generation]:
-        async for event in self.http.events(PATH, body_of(request) | {"stream": True}):
-            yield _generation(event, event.get("index", 0))
+        async for reply in self.http.events(PATH, body_of(request) | {"stream": True}, EVENT):
+            yield generation_of(reply, reply.index)
 
     async def score(
         self, request: GenerateRequest, choices: Sequence[str], *, unconditional: bool = False
     ) -> list[Score]:
         """The prefix alone first: it is computed once, and says how long it is."""
-        (prefix,) = _generations(await self.http.post(PATH, body_of(request) | {"sampling_params": NOTHING_NEW}))
         prompts = [continued(request, choice) for choice in choices]
-        body = body_of(request) | _prompts_body(prompts)
-        scored = await self._scored(body, max(prefix.prompt_tokens - 2, 0))
-        tokens = [own_tokens(each, prefix.prompt_tokens, tail_of(request)) for each in scored]
-        alone = [()] * len(choices) if not unconditional else await self._alone(tokens)
+        reply = await self.http.post(PATH, body_of(request) | {"sampling_params": NOTHING_NEW}, REPLIES)
+        (prefix,) = generations_of(reply, 1)
+        tokens = await self._own(request, prompts, max(prefix.prompt_tokens - END_TOKENS, 0))
+        alone = await self._alone(request, tokens) if unconditional else [()] * len(choices)
         return [
             Score(choice=choice, logprobs=_logprobs(own), unconditional=_logprobs(each))
             for choice, own, each in zip(choices, tokens, alone, strict=True)
@@ -60,14 +62,28 @@ class NativeBackend:
     async def aclose(self) -> None:
         await self.http.aclose()
 
-    async def _alone(self, tokens: Sequence[Sequence[TokenLogprob]]) -> list[tuple[TokenLogprob, ...]]:
-        body = {"input_ids": [[token.token_id for token in own] for own in tokens]}
-        return await self._scored(body, 0)
+    async def _own(self, request: GenerateRequest, prompts: Sequence[GenerateRequest], start: int) -> list[Tokens]:
+        """The tokens that the prompts have beyond the request's."""
+        (end,) = await self._scored([request], start)
+        scored = await self._scored(prompts, start)
+        if start and not all(common(each, end) for each in scored):  # a choice changes tokens from before the start
+            return await self._own(request, prompts, 0)
+        return [own_tokens(each, end) for each in scored]
 
-    async def _scored(self, body: dict[str, Any], start: int) -> list[tuple[TokenLogprob, ...]]:
+    async def _alone(self, request: GenerateRequest, tokens: Sequence[Tokens]) -> list[Tokens]:
+        ids = [tuple(token.token_id for token in own if token.token_id is not None) for own in tokens]
+        return await self._scored([msgspec.structs.replace(request, prompt=each, continues=False) for each in ids], 0)
+
+    async def _scored(self, requests: Sequence[GenerateRequest], start: int) -> list[Tokens]:
+        """Of requests that differ in their prompts alone, the prompts' tokens from there on."""
         asked = {"return_logprob": True, "logprob_start_len": start, "return_text_in_logprobs": True}
-        reply = await self.http.post(PATH, body | asked | {"sampling_params": NOTHING_NEW})
-        return [generation.prompt_logprobs for generation in _generations(reply)]
+        scored: list[Tokens] = []
+        for first in range(0, len(requests), AT_ONCE):
+            some = requests[first : first + AT_ONCE]
+            body = body_of(some[0]) | _prompts_body(some) | asked | {"sampling_params": NOTHING_NEW}
+            replies = await self.http.post(PATH, body, REPLIES)
+            scored += [generation.prompt_logprobs for generation in generations_of(replies, len(some))]
+        return scored
 
 
 def body_of(request: GenerateRequest) -> dict[str, Any]:
@@ -109,33 +125,6 @@ def _prompts_body(requests: Sequence[GenerateRequest]) -> dict[str, Any]:
     return bodies[0] | lists
 
 
-def _generations(reply: Any) -> list[Generation]:
-    listed = reply if isinstance(reply, list) else [reply]
-    return [_generation(body, index) for index, body in enumerate(listed)]
-
-
-def _generation(body: dict[str, Any], index: int) -> Generation:
-    meta = body["meta_info"]
-    reason = meta["finish_reason"]
-    return Generation(
-        text=body["text"],
-        token_ids=tuple(body["output_ids"]),
-        index=index,
-        finish_reason=None if reason is None else reason["type"],
-        prompt_tokens=meta["prompt_tokens"],
-        completion_tokens=meta["completion_tokens"],
-        cached_tokens=meta["cached_tokens"],
-        request_id=meta["id"],
-        logprobs=_triples(meta.get("output_token_logprobs")),
-        prompt_logprobs=_triples(meta.get("input_token_logprobs")),
-        top_logprobs=tuple(_triples(each) for each in meta.get("output_top_logprobs") or ()),
-    )
-
-
-def _triples(raw: Any) -> tuple[TokenLogprob, ...]:
-    return msgspec.convert(raw or (), tuple[TokenLogprob, ...])
-
-
-def _logprobs(tokens: Sequence[TokenLogprob]) -> tuple[float, ...]:
+def _logprobs(tokens: Tokens) -> tuple[float, ...]:
     """The very first token of a text has none: it counts as certain."""
     return tuple(token.logprob or 0.0 for token in tokens)

@@ -14,10 +14,12 @@ import httpx
 import msgspec
 
 from sapwood.backends.http import MAX_RETRIES, TIMEOUT_S, Http
-from sapwood.backends.protocol import GenerateRequest, Generation, Sampling, Score, TokenLogprob
-from sapwood.errors import ProgramError
+from sapwood.backends.openai_replies import ANSWER, ECHO, MODELS, Model, generations_of, scores_of
+from sapwood.backends.protocol import GenerateRequest, Generation, Sampling, Score
+from sapwood.errors import BackendError, ProgramError, ServerError
 
 OPENAI_URL = "https://api.openai.com/v1"
+NOT_FOUND = 404
 OUR_NAME = "sapwood"  # owns the models of our servers
 DEFAULT_MAX_TOKENS = 128  # OpenAI's own for text is 16
 
@@ -66,18 +68,19 @@ class OpenAI:
 
     async def generate(self, request: GenerateRequest) -> list[Generation]:
         path, body = _asked(request, await self._found())
-        reply = await self.http.post(path, body)
-        return [_generation(choice, reply) for choice in reply["choices"]]
+        return generations_of(await self.http.post(path, body, ANSWER), request.sampling.n)
 
     async def stream(self, request: GenerateRequest) -> AsyncIterator[Generation]:
         path, body = _asked(request, await self._found())
         texts: defaultdict[int, str] = defaultdict(str)
-        async for event in self.http.events(path, body | {"stream": True}):
-            for choice in event["choices"]:
-                index = choice["index"]
-                texts[index] += _text(choice)
+        async for event in self.http.events(path, body | {"stream": True}, ANSWER):
+            for choice in event.choices:
+                texts[choice.index] += choice.written
                 yield Generation(
-                    text=texts[index], index=index, finish_reason=choice["finish_reason"], request_id=event.get("id")
+                    text=texts[choice.index],
+                    index=choice.index,
+                    finish_reason=choice.finish_reason,
+                    request_id=event.id,
                 )
 
     async def score(
@@ -94,20 +97,29 @@ class OpenAI:
         endpoint = await self._found()
         body = {"model": endpoint.model, "prompt": [prompt + choice for choice in choices]}
         asked = {"echo": True, "logprobs": 1, "max_tokens": 0 if endpoint.is_ours else 1}
-        reply = await self.http.post("/completions", body | asked)
-        echoed = sorted(reply["choices"], key=lambda each: each["index"])
-        return [_score(prompt, choice, each["logprobs"]) for choice, each in zip(choices, echoed, strict=True)]
+        reply = await self.http.post("/completions", body | asked, ECHO)
+        return scores_of(reply, prompt, choices)
 
     async def aclose(self) -> None:
         await self.http.aclose()
 
     async def _found(self) -> Endpoint:
         if self._endpoint is None:
-            models = (await self.http.get("/models"))["data"]
-            named = [model for model in models if self._model in (None, model["id"])]
-            is_ours = any(model.get("owned_by") == OUR_NAME for model in named)
-            self._endpoint = Endpoint(self._model or named[0]["id"], is_ours)
+            named = [model for model in await self._models() if self._model in (None, model.id)]
+            if self._model is None and not named:
+                raise BackendError(f"{self.http.shown_url} lists no models: name one")
+            is_ours = any(model.owned_by == OUR_NAME for model in named)
+            self._endpoint = Endpoint(self._model or named[0].id, is_ours)
         return self._endpoint
+
+    async def _models(self) -> list[Model]:
+        """An endpoint need not list them for a model that is named."""
+        try:
+            return (await self.http.get("/models", MODELS)).data
+        except ServerError as error:
+            if self._model is None or error.status != NOT_FOUND:
+                raise
+            return []
 
 
 def _asked(request: GenerateRequest, endpoint: Endpoint) -> tuple[str, dict[str, Any]]:
@@ -142,42 +154,3 @@ def _ours(request: GenerateRequest) -> dict[str, Any]:
         "priority": request.priority or None,
     }
     return {name: value for name, value in fields.items() if value is not None}
-
-
-def _generation(choice: Mapping[str, Any], reply: Mapping[str, Any]) -> Generation:
-    usage = reply.get("usage") or {}
-    return Generation(
-        text=_text(choice),
-        index=choice["index"],
-        finish_reason=choice["finish_reason"],
-        prompt_tokens=usage.get("prompt_tokens", 0),
-        completion_tokens=usage.get("completion_tokens", 0),
-        cached_tokens=(usage.get("prompt_tokens_details") or {}).get("cached_tokens") or 0,
-        request_id=reply.get("id"),
-        logprobs=_logprobs(choice.get("logprobs") or {}),
-    )
-
-
-def _text(choice: Mapping[str, Any]) -> str:
-    """Of a whole answer or of a piece, of text or of chat."""
-    if "text" in choice:
-        return str(choice["text"])
-    return (choice.get("message") or choice["delta"]).get("content") or ""
-
-
-def _logprobs(raw: Mapping[str, Any]) -> tuple[TokenLogprob, ...]:
-    if "content" in raw:
-        return tuple(TokenLogprob(each["logprob"], None, each["token"]) for each in raw["content"] or ())
-    pairs = zip(raw.get("token_logprobs", ()), raw.get("tokens", ()), strict=True)
-    return tuple(TokenLogprob(logprob, None, token) for logprob, token in pairs)
-
-
-def _score(prompt: str, choice: str, raw: Mapping[str, Any]) -> Score:
-    """A token that the prompt's end and the choice's beginning make together is the choice's."""
-    end = len(prompt + choice)
-    own = tuple(
-        logprob or 0.0
-        for logprob, token, start in zip(raw["token_logprobs"], raw["tokens"], raw["text_offset"], strict=True)
-        if start + len(token) > len(prompt) and start < end
-    )
-    return Score(choice=choice, logprobs=own)

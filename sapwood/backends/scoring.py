@@ -6,6 +6,7 @@ make a token together, that token counts as the choice's.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 
 import msgspec
@@ -14,6 +15,7 @@ from sapwood.backends.protocol import GenerateRequest, Message, TokenLogprob
 from sapwood.errors import ProgramError
 
 ASSISTANT = "assistant"
+REPLACEMENT = "\ufffd"
 
 
 def continued(request: GenerateRequest, text: str) -> GenerateRequest:
@@ -29,25 +31,30 @@ def continued(request: GenerateRequest, text: str) -> GenerateRequest:
     return msgspec.structs.replace(request, prompt=whole, continues=True)
 
 
-def tail_of(request: GenerateRequest) -> str:
-    """The text right before a choice, as far as it is known here."""
-    if isinstance(request.prompt, str):
-        return request.prompt
-    last = request.prompt[-1] if request.prompt and request.continues else None
-    return last.content if isinstance(last, Message) else ""
+def common(tokens: Sequence[TokenLogprob], end: Sequence[TokenLogprob]) -> int:
+    """How many tokens they begin with alike."""
+    pairs = zip(tokens, end, strict=False)
+    return sum(1 for _ in itertools.takewhile(lambda pair: pair[0].token_id == pair[1].token_id, pairs))
 
 
-def own_tokens(tokens: Sequence[TokenLogprob], prompt_tokens: int, tail: str) -> Sequence[TokenLogprob]:
+def own_tokens(tokens: Sequence[TokenLogprob], end: Sequence[TokenLogprob]) -> tuple[TokenLogprob, ...]:
     """Those of the choice.
 
     Args:
-        tokens: of prompt and choice, from the last two of the prompt alone on (all, if it has fewer).
-        prompt_tokens: of the prompt alone.
-        tail: what the prompt ends with.
+        tokens: of prompt and choice, from some place in the prompt on.
+        end: of the prompt alone, from the same place on.
+
+    Raises ProgramError if there is none: a template may strip what the choice is made of.
     """
-    before = min(prompt_tokens, 2)
-    if not before:
-        return tokens
-    text = tokens[before - 1].text or ""
-    is_prompts = tail.endswith(text) or text.endswith(tail)
-    return tokens[before if is_prompts else before - 1 :]
+    same = common(tokens, end)
+    rest, own = "".join(token.text or "" for token in end[same:]), list(tokens[same:])
+    while own and _is_whole(own[0].text) and rest.startswith(own[0].text or ""):
+        rest = rest.removeprefix(own.pop(0).text or "")
+    if not own:
+        raise ProgramError("a choice has no token of its own where it stands")
+    return tuple(own)
+
+
+def _is_whole(text: str | None) -> bool:
+    """Whether a token's text is known: of a part of a character it is not."""
+    return bool(text) and REPLACEMENT not in (text or "")

@@ -2,8 +2,9 @@ import httpx
 import msgspec
 import pytest
 
+from sapwood.backends.answers import ANYTHING
 from sapwood.backends.http import Http
-from sapwood.errors import BackendError, ConnectionFailed, Overloaded, ServerError, TimedOut
+from sapwood.errors import BackendError, ConnectionFailed, Overloaded, ProgramError, ServerError, TimedOut
 
 
 class Server:
@@ -38,7 +39,7 @@ OK = httpx.Response(200, json={"a": 1})
 
 async def test_a_body_and_a_key_go_out_and_json_comes_back():
     server = Server(OK)
-    assert await server.http(api_key="k").post("/generate", {"b": 2}) == {"a": 1}
+    assert await server.http(api_key="k").post("/generate", {"b": 2}, ANYTHING) == {"a": 1}
     (request,) = server.requests
     assert str(request.url) == "http://server/generate"
     assert msgspec.json.decode(request.content) == {"b": 2}
@@ -48,31 +49,31 @@ async def test_a_body_and_a_key_go_out_and_json_comes_back():
 async def test_what_is_refused_is_not_tried_again_and_says_where():
     server = Server(refusal(400, "bad stop", param="stop", code="invalid_value"))
     with pytest.raises(ServerError, match="bad stop") as raised:
-        await server.http().post("/generate", {})
+        await server.http().post("/generate", {}, ANYTHING)
     error = raised.value
     assert (error.status, error.code, error.param, error.request_id) == (400, "invalid_value", "stop", "r1")
 
 
 async def test_an_overloaded_server_is_asked_again_when_it_says():
     server = Server(refusal(429, headers={"retry-after": "3"}), OK)
-    assert await server.http().get("/x") == {"a": 1}
+    assert await server.http().get("/x", ANYTHING) == {"a": 1}
     (pause,) = server.pauses
     assert 3.0 <= pause <= 3.5
 
 
 async def test_who_is_to_come_back_in_an_hour_decides_that_itself():
     with pytest.raises(Overloaded):
-        await Server(refusal(429, headers={"retry-after": "3600"})).http().get("/x")
+        await Server(refusal(429, headers={"retry-after": "3600"})).http().get("/x", ANYTHING)
 
 
 async def test_what_may_have_been_served_is_not_asked_again():
     with pytest.raises(ConnectionFailed):
-        await Server(httpx.ReadError("in the middle")).http().get("/x")
+        await Server(httpx.ReadError("in the middle")).http().get("/x", ANYTHING)
 
 
 async def test_without_a_word_the_pauses_grow():
     server = Server(refusal(503), httpx.ConnectError("refused"), refusal(502), OK)
-    assert await server.http().get("/x") == {"a": 1}
+    assert await server.http().get("/x", ANYTHING) == {"a": 1}
     first, second, third = server.pauses
     assert 0.25 <= first <= 0.5 <= second <= 1.0 <= third <= 2.0
 
@@ -80,7 +81,7 @@ async def test_without_a_word_the_pauses_grow():
 async def test_after_the_last_try_it_is_an_error():
     server = Server(refusal(503, headers={"retry-after": "1"}), refusal(503, headers={"retry-after": "1"}))
     with pytest.raises(Overloaded) as raised:
-        await server.http(max_retries=1).get("/x")
+        await server.http(max_retries=1).get("/x", ANYTHING)
     assert raised.value.retry_after_s == 1.0
     assert len(server.requests) == 2
 
@@ -88,33 +89,33 @@ async def test_after_the_last_try_it_is_an_error():
 async def test_once_is_once():
     server = Server(refusal(503, "the executor is gone"))
     with pytest.raises(Overloaded, match="the executor is gone"):
-        await server.http().get_once("/health")
+        await server.http().get_once("/health", ANYTHING)
     assert not server.pauses
 
 
 async def test_what_takes_too_long_is_not_asked_again():
     server = Server(httpx.ReadTimeout("slow"))
     with pytest.raises(TimedOut):
-        await server.http().get("/x")
+        await server.http().get("/x", ANYTHING)
 
 
 async def test_nobody_there():
     server = Server(*[httpx.ConnectError("refused")] * 3)
     with pytest.raises(ConnectionFailed, match="refused"):
-        await server.http(max_retries=2).get("/x")
+        await server.http(max_retries=2).get("/x", ANYTHING)
 
 
 @pytest.mark.parametrize("text", ["<html>", ""])
 async def test_an_error_in_no_known_form(text):
     with pytest.raises(ServerError) as raised:
-        await Server(httpx.Response(404, text=text)).http().get("/x")
+        await Server(httpx.Response(404, text=text)).http().get("/x", ANYTHING)
     assert raised.value.status == 404
     assert str(raised.value) == (text or "Not Found")
 
 
 async def test_an_answer_that_is_no_json():
     with pytest.raises(BackendError, match="no JSON"):
-        await Server(httpx.Response(200, text="<html>")).http().get("/x")
+        await Server(httpx.Response(200, text="<html>")).http().get("/x", ANYTHING)
 
 
 def events(*lines):
@@ -122,13 +123,13 @@ def events(*lines):
 
 
 async def gathered(server):
-    return [event async for event in server.http().events("/generate", {})]
+    return [event async for event in server.http().events("/generate", {}, ANYTHING)]
 
 
 async def test_a_password_in_the_url_is_not_said():
     http = Http("http://user:s3cret@server/", transport=httpx.MockTransport(Server(httpx.ReadError("gone"))))
     with pytest.raises(ConnectionFailed) as raised:
-        await http.get("/x")
+        await http.get("/x", ANYTHING)
     assert "s3cret" not in str(raised.value)
     assert "http://server" in str(raised.value)
 
@@ -165,6 +166,28 @@ async def test_a_stream_that_is_refused_is_tried_again_too():
 async def test_after_its_end_connections_are_made_anew():
     server = Server(OK, OK)
     http = server.http()
-    await http.get("/x")
+    await http.get("/x", ANYTHING)
     await http.aclose()
-    assert await http.get("/x") == {"a": 1}
+    assert await http.get("/x", ANYTHING) == {"a": 1}
+
+
+@pytest.mark.parametrize(
+    ("url", "options"),
+    [("http://[::1", {}), ("http://server", {"api_key": "ключ"}), ("http://server", {"max_retries": -1})],
+)
+def test_what_no_request_can_be_made_with(url, options):
+    with pytest.raises(ProgramError):
+        Http(url, **options)
+
+
+@pytest.mark.parametrize("value", ["\ud800", object()])
+async def test_what_does_not_go_into_json(value):
+    with pytest.raises(ProgramError, match="JSON"):
+        await Server().http().post("/generate", {"text": value}, ANYTHING)
+
+
+@pytest.mark.parametrize("text", ["[" * 100_000, '{"error": []}', '{"error": {"param": 5}}', "\xff"])
+async def test_refusals_of_any_form(text):
+    with pytest.raises(ServerError) as raised:
+        await Server(httpx.Response(400, text=text)).http().get("/x", ANYTHING)
+    assert raised.value.status == 400

@@ -2,8 +2,9 @@ import httpx
 import msgspec
 import pytest
 
-from sapwood.backends.native import NativeBackend, body_of
+from sapwood.backends.native import AT_ONCE, END_TOKENS, NativeBackend, body_of
 from sapwood.backends.protocol import GenerateRequest, Message, Sampling, TokenLogprob
+from sapwood.errors import BackendError
 
 
 def answer(text, **meta):
@@ -19,7 +20,8 @@ class Server:
     def __call__(self, request):
         self.bodies.append(msgspec.json.decode(request.content))
         reply = self.replies.pop(0)
-        return httpx.Response(200, text=reply) if isinstance(reply, str) else httpx.Response(200, json=reply)
+        raw = isinstance(reply, str | bytes)
+        return httpx.Response(200, content=reply) if raw else httpx.Response(200, json=reply)
 
     def backend(self):
         return NativeBackend("http://server", transport=httpx.MockTransport(self))
@@ -92,32 +94,70 @@ async def test_a_stream():
     assert server.bodies[0]["stream"]
 
 
+def scored(*tokens):
+    return answer("", input_token_logprobs=tokens)
+
+
 async def test_scores_are_of_the_choice_alone():
-    scored = [
-        answer("", input_token_logprobs=[[-9.0, 1, "of"], [-9.0, 2, " it"], [-1.0, 3, " is"]]),
-        answer("", input_token_logprobs=[[-9.0, 1, "of"], [-2.0, 4, " its"], [-3.0, 5, "elf"]]),  # one token anew
+    end = scored([-9.0, 1, "of"], [-9.0, 2, " it"])
+    choices = [
+        scored([-9.0, 1, "of"], [-9.0, 2, " it"], [-1.0, 3, " is"]),
+        scored([-9.0, 1, "of"], [-2.0, 4, " its"], [-3.0, 5, "elf"]),  # one token anew
     ]
-    alone = [
-        answer("", input_token_logprobs=[[None, 3, None]]),
-        answer("", input_token_logprobs=[[None, 4, None], [-7.0, 5, None]]),
-    ]
-    server = Server(answer(""), scored, alone)
+    alone = [scored([None, 3, None]), scored([None, 4, None], [-7.0, 5, None])]
+    server = Server(answer("", prompt_tokens=10), end, choices, alone)
     scores = await server.backend().score(GenerateRequest(prompt="out of it"), [" is", "self"], unconditional=True)
     assert [each.logprobs for each in scores] == [(-1.0,), (-2.0, -3.0)]
     assert [each.unconditional for each in scores] == [(0.0,), (0.0, -7.0)]
-    prefix, batch, tokens = server.bodies
+    prefix, begun, batch, tokens = server.bodies
     assert prefix["sampling_params"] == batch["sampling_params"] == {"max_new_tokens": 0}
+    assert begun["text"] == ["out of it"]
     assert batch["text"] == ["out of it is", "out of itself"]
-    assert batch["logprob_start_len"] == 2
+    assert begun["logprob_start_len"] == batch["logprob_start_len"] == 10 - END_TOKENS
     assert tokens["input_ids"] == [[3], [4, 5]]
+
+
+async def test_a_choice_that_changes_tokens_from_long_before_is_scored_from_the_beginning():
+    end, choice = scored([-9.0, 1, " "], [-9.0, 1, " "]), scored([-5.0, 2, "   "])
+    whole, again = scored([-9.0, 3, "x"], [-9.0, 1, " "], [-9.0, 1, " "]), scored([-9.0, 3, "x"], [-5.0, 2, "   "])
+    server = Server(answer("", prompt_tokens=99), end, choice, whole, again)
+    (score,) = await server.backend().score(GenerateRequest(prompt="x  "), [" "])
+    assert score.logprobs == (-5.0,)
+    assert [body.get("logprob_start_len") for body in server.bodies] == [None, 91, 91, 0, 0]
+
+
+async def test_more_choices_than_a_request_takes_are_divided():
+    choices = [str(number) for number in range(AT_ONCE + 1)]
+    replies = [scored([-1.0, 1, ":"], [-float(number), 2, str(number)]) for number in range(AT_ONCE + 1)]
+    server = Server(answer(""), scored([-1.0, 1, ":"]), replies[:AT_ONCE], replies[AT_ONCE:])
+    scores = await server.backend().score(GenerateRequest(prompt=":"), choices)
+    assert [each.logprobs for each in scores] == [(-float(number),) for number in range(AT_ONCE + 1)]
+    assert [len(body["text"]) for body in server.bodies[2:]] == [AT_ONCE, 1]
+
+
+@pytest.mark.parametrize("reply", ["{}", "[]", "null", "", '{"text": "x"}', "[" * 100_000, '"\xff', b"\xff"])
+async def test_whatever_is_no_answer_is_an_error_of_the_tree(reply):
+    with pytest.raises(BackendError):
+        await Server(reply).backend().generate(GenerateRequest(prompt="a"))
+
+
+@pytest.mark.parametrize("event", ["null", "{}", '{"error": "no"}', '{"error": {}}', "[" * 100_000])
+async def test_whatever_is_no_event_is_an_error_of_the_tree(event):
+    with pytest.raises(BackendError):
+        [each async for each in Server(f"data: {event}\n\n").backend().stream(GenerateRequest(prompt="a"))]
+
+
+async def test_fewer_samples_than_were_asked_for():
+    with pytest.raises(BackendError, match="asked for 2 outputs, the server gave 1"):
+        await Server([answer("x")]).backend().generate(GenerateRequest(prompt="a", sampling=Sampling(n=2)))
 
 
 async def test_choices_of_a_chat_begin_or_continue_an_answer():
     tokens = [[-9.0, 1, "ant"], [-9.0, 2, "\n"], [-1.0, 3, "yes"]]
-    server = Server(*[answer(""), [answer("", input_token_logprobs=tokens)]] * 2)
+    server = Server(*[answer(""), scored(*tokens[:2]), [scored(*tokens)]] * 2)
     for prompt, continues in ((CHAT[:1], False), (CHAT, True)):
         await server.backend().score(GenerateRequest(prompt=prompt, continues=continues), ["yes"])
-    begun, went_on = server.bodies[1], server.bodies[3]
+    begun, went_on = server.bodies[2], server.bodies[5]
     assert begun["messages"][0][-1] == {"role": "assistant", "content": "yes"}
     assert went_on["messages"][0][-1] == {"role": "assistant", "content": "I yes"}
     assert begun["continue_final_message"]

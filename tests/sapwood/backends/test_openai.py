@@ -4,7 +4,7 @@ import pytest
 
 from sapwood.backends.openai import OpenAI
 from sapwood.backends.protocol import GenerateRequest, Message, Sampling
-from sapwood.errors import ProgramError
+from sapwood.errors import BackendError, ProgramError
 
 USAGE = {"prompt_tokens": 4, "completion_tokens": 1, "prompt_tokens_details": {"cached_tokens": 3}}
 
@@ -92,3 +92,28 @@ async def test_what_cannot_be_scored():
         await backend.score(GenerateRequest(prompt=HI), ["a"])
     with pytest.raises(ProgramError, match="scores no tokens"):
         await backend.score(GenerateRequest(prompt="a"), ["a"], unconditional=True)
+
+
+@pytest.mark.parametrize("reply", ["{}", "[]", "", '{"choices": []}', '{"choices": [5]}', "[" * 100_000])
+async def test_whatever_is_no_answer_is_an_error_of_the_tree(reply):
+    with pytest.raises(BackendError):
+        await Server("someone", reply).backend().generate(GenerateRequest(prompt="a"))
+
+
+def without_models(status, body, model=None):
+    def handle(request):
+        found = httpx.Response(status, json=body)
+        return found if request.url.path == "/v1/models" else httpx.Response(200, json=TEXT)
+
+    return OpenAI(model, base_url="http://server/v1", transport=httpx.MockTransport(handle))
+
+
+@pytest.mark.parametrize(("status", "body"), [(200, {}), (200, {"data": []}), (404, {})])
+async def test_an_endpoint_without_models(status, body):
+    with pytest.raises(BackendError):
+        await without_models(status, body).generate(GenerateRequest(prompt="a"))
+
+
+async def test_a_model_that_is_named_need_not_be_listed():
+    (generation,) = await without_models(404, {}, "m").generate(GenerateRequest(prompt="a"))
+    assert generation.text == "x"

@@ -15,9 +15,14 @@ SapwoodError
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 
 class SapwoodError(Exception):
-    pass
+    def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+        """As it is, whatever its constructor takes: errors come back from processes and are copied."""
+        return _again, (type(self), self.args, vars(self))
 
 
 class BackendError(SapwoodError):
@@ -80,3 +85,9 @@ class CallRefused(SapwoodError):
 
 class CallFailed(SapwoodError):
     pass
+
+
+def _again(kind: type[SapwoodError], args: tuple[Any, ...], state: dict[str, Any]) -> SapwoodError:
+    error = kind.__new__(kind, *args)
+    vars(error).update(state)
+    return error

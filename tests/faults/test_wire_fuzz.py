@@ -7,6 +7,7 @@ import asyncio
 
 import msgspec
 import pytest
+import zmq
 
 from services.detokenizer.core import Core as DetokenizerCore
 from services.detokenizer.server import DetokenizerService
@@ -23,11 +24,13 @@ from shared.decoding import Malformed, Reader
 from shared.service import Context
 from shared.transport import MemoryTransport, Unreachable
 from tests.faults.frames import UNIONS, Frames
+from tests.support.deployment import deployed, wait_until
 from tests.support.small_tokenizers import byte_level, small_card, write_folder
 
 EVERY_UNION = [union for unions in UNIONS.values() for union in unions.values()]
 FEW, MANY = 1000, 50_000
 COUNTS = [FEW, pytest.param(MANY, marks=pytest.mark.soak)]
+HI = {"text": "Hi", "sampling_params": {"max_new_tokens": 4}}
 CONFIG = Config(links=LinksConfig(front="mem://front", hub="mem://hub"))
 
 
@@ -99,6 +102,11 @@ class Fake:
             self._socket.send(route, [self._frames.payload(self._union)])
 
 
+def assert_only_refused(failures):
+    """A `Refused` ends the process that hears it: that is what it is for."""
+    assert [reason for reason in failures if not reason.startswith("refused by the ")] == []
+
+
 async def torment(service, transport, rogues, clock, frames, count):
     """Let the rogues speak in any order while time passes."""
     for number in range(count):
@@ -148,7 +156,7 @@ async def test_the_gateway(count):
         await torment(gateway, transport, rogues, clock, frames, 50)
     gateway.end_all()
     assert gateway.open_requests == 0
-    assert failures == []
+    assert_only_refused(failures)
 
 
 def replica(role, fail, transport, folder):
@@ -177,4 +185,55 @@ async def test_replicas(role, count, tmp_path):
         if role == "tokenizer":
             await asyncio.wait_for(service.finish(), 10)
     await service.stop()
-    assert failures == []
+    assert_only_refused(failures)
+
+
+@pytest.mark.soak
+@pytest.mark.integration
+def test_a_deployment(tmp_path):
+    """A process of this user dials the sockets of one that runs, in every role; executors' answers come from the real
+    one alone, so that there is something to be served."""
+    roles = {"front": ("tokenizer", "detokenizer"), "hub": ("gateway", "tokenizer", "detokenizer")}
+    with deployed(tmp_path / "run") as deployment, zmq.Context() as sockets:
+        rogues = [
+            LiveRogue(sockets, f"ipc://{deployment.run_dir}/{endpoint}.sock", UNIONS[endpoint], role, Frames(5))
+            for endpoint, of_endpoint in roles.items()
+            for role in of_endpoint
+        ]
+        for _ in range(MANY // len(rogues)):
+            for rogue in rogues:
+                rogue.speak()
+        for rogue in rogues:
+            rogue.close()
+        wait_until(lambda: deployment.post("/generate", HI).status_code == 200, 30, "an answer after it all")
+        names = [path.stem for path in (deployment.run_dir / "status").glob("*.json")]
+        assert {name: deployment.status(name)["restarts"] for name in names} == dict.fromkeys(names, 0)
+        assert deployment.lines("link_refused")
+
+
+class LiveRogue:
+    def __init__(self, sockets, endpoint, unions, role, frames):
+        self._union, self._role, self._frames = unions[role], role, frames
+        self._grant = b""
+        self._socket = sockets.socket(zmq.DEALER, identity=role.encode())
+        self._socket.connect(endpoint)
+        self._say_hello()
+
+    def close(self):
+        self._socket.close(linger=0)
+
+    def speak(self):
+        self._listen()
+        if self._frames.random.random() < 0.01:
+            self._say_hello()
+        parts = [self._grant, self._frames.payload(self._union)]
+        self._socket.send_multipart(self._frames.random.choice((parts, parts, parts, parts[1:], [*parts, b""])))
+
+    def _say_hello(self):
+        self._socket.send_multipart([b"", msgspec.msgpack.encode(wire.Hello(self._role, wire.PROTOCOL, self._role))])
+
+    def _listen(self):
+        while self._socket.poll(0):
+            match msgspec.msgpack.decode(self._socket.recv()):
+                case ["Welcome", grant, *_]:
+                    self._grant = grant.to_bytes(8, "big")

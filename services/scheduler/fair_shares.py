@@ -46,6 +46,10 @@ class FairShares:
         if not self._open[tenant]:
             del self._open[tenant]
 
+    def is_alone(self) -> bool:
+        """Whether no two tenants have requests that wait or run."""
+        return len(self._open) < 2
+
     def open_requests(self, tenant: str) -> int:
         return self._open[tenant]
 

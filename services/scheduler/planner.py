@@ -5,6 +5,7 @@ Decides by the view of the executor and by the time of the last tick. Sends noth
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 
 from services.scheduler import policy
@@ -124,17 +125,30 @@ def _try_start(
 
 
 def _make_place(draft: Draft) -> None:
-    """If the next one cannot start, one of its tenant's requests of lower priority gives way; one at a time."""
+    """If the next one cannot start, one that runs may have to give way to it; one at a time."""
     executor = draft.executor
     if executor.awaits_relief or draft.releases:
         return
-    lower = [lane for lane in executor.running() if _is_outranked(executor, lane)]
-    request = next(executor.waiting.candidates(draft.now_s), None) if lower else None
+    running = executor.running()
+    lower = [lane for lane in running if _is_outranked(executor, lane)]
+    if not lower and not executor.waiting.has_idle_tenants:
+        return
+    request = next(executor.waiting.candidates(draft.now_s), None)
     if request is None or executor.prospect(request, draft.now_s).promise or _fits_now(draft, request):
         return
     juniors = [lane for lane in lower if lane.request.tenant == request.tenant and lane.priority < request.priority]
+    juniors = juniors or _of_crowding_tenant(request, running)
     if juniors:
         draft.give_way(max(juniors, key=policy.seniority))
+
+
+def _of_crowding_tenant(request: Request, running: Sequence[Lane]) -> list[Lane]:
+    """Those of the tenant that runs most, if it runs several and that of the request nothing."""
+    counts = Counter(lane.request.tenant for lane in running)
+    tenant, most = max(counts.items(), key=lambda item: item[1], default=("", 0))
+    if counts[request.tenant] or most < 2:
+        return []
+    return [lane for lane in running if lane.request.tenant == tenant]
 
 
 def _is_outranked(executor: Executor, lane: Lane) -> bool:

@@ -108,6 +108,11 @@ class WaitingQueue:
         lines = self._tenants.get(tenant)
         return -next(iter(lines)).rank if lines and self._policy.ranked else None
 
+    @property
+    def has_idle_tenants(self) -> bool:
+        """Whether there are several tenants, and of one of those that wait here nothing runs."""
+        return bool(self._idle())
+
     def candidates(self, now_s: float) -> Iterator[Request]:
         """Those that wait, in the order in which they should start.
 
@@ -170,8 +175,8 @@ class WaitingQueue:
                 yield Head((2, *key), tenant, self._of(tenant, now_s))
 
     def _idle(self) -> set[str]:
-        """Tenants of which nothing runs: all of their open requests wait here."""
-        if len(self._tenants) == 1:
+        """Tenants of which nothing runs: all of their open requests wait here. None, if there is no other tenant."""
+        if self._shares.is_alone():
             return set()
         return {
             tenant for tenant, lines in self._tenants.items() if self._shares.open_requests(tenant) == lines.requests

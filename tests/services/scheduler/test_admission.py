@@ -93,13 +93,31 @@ def test_the_scheduler_measures_how_fast_requests_start():
     assert hub.core.requests.backlog.drain.wait_s(hub.now_s, requests=3) == hub.now_s - began_s
 
 
-def test_beside_a_flood_another_tenant_waits_for_one_lane_and_not_for_the_queue():
-    hub = Hub(max_running_requests=2).join_all()
-    for number in range(10):
-        hub.hear("tokenizer", submit(f"flood-{number}", prompt=PROMPT, max_new_tokens=3 + number, namespace="a"))
-    hub.hear("tokenizer", submit("quiet", prompt=PROMPT, namespace="b"))
-    running = {"flood-0", "flood-1"}
-    while "flood-0" in running:
+def running(hub):
+    return {lane.request.submit.request_id for lane in hub.core.executors[EXECUTOR].running()}
+
+
+def test_a_tenant_that_runs_several_gives_one_place_to_a_tenant_that_runs_nothing():
+    hub = Hub(max_running_requests=3).join_all()
+    for number in range(5):
+        hub.hear("tokenizer", submit(f"flood-{number}", prompt=PROMPT, max_new_tokens=30, namespace="a"))
+    for _ in range(5):
         hub.step()
-        running = {lane.request.submit.request_id for lane in hub.core.executors[EXECUTOR].running()}
-    assert running == {"flood-1", "quiet"}
+    for name in ("quiet-0", "quiet-1"):
+        hub.hear("tokenizer", submit(name, prompt=PROMPT, max_new_tokens=9, namespace="b"))
+    hub.step()
+    assert running(hub) == {"flood-0", "flood-1", "quiet-0"}
+    hub.run()
+    outputs = {}
+    for update in hub.updates():
+        outputs[update.request_id] = outputs.get(update.request_id, 0) + len(update.token_ids)
+    assert outputs == {f"flood-{number}": 30 for number in range(5)} | {"quiet-0": 9, "quiet-1": 9}
+
+
+def test_a_tenant_that_runs_one_keeps_it():
+    hub = Hub(max_running_requests=1).join_all()
+    hub.hear("tokenizer", submit("first", prompt=PROMPT, max_new_tokens=30, namespace="a"))
+    hub.step(), hub.step()
+    hub.hear("tokenizer", submit("other", prompt=PROMPT, namespace="b"))
+    hub.step(), hub.step()
+    assert running(hub) == {"first"}

@@ -12,6 +12,10 @@ import zmq
 from services.detokenizer.core import Core as DetokenizerCore
 from services.detokenizer.server import DetokenizerService
 from services.detokenizer.vocabulary import load_vocabulary
+from services.executor.kv_pool import make_pool
+from services.executor.radix_cache import RadixCache
+from services.executor.slots import SlotAllocator
+from services.executor.step import StepRunner
 from services.gateway.dispatch import Dispatcher
 from services.gateway.generation import GenerateRequest
 from services.scheduler.server import Scheduler
@@ -21,10 +25,12 @@ from services.tokenizer.server import TokenizerService
 from shared import wire
 from shared.config import Config, LinksConfig
 from shared.decoding import Malformed, Reader
+from shared.invariant import BrokenInvariant
 from shared.service import Context
 from shared.transport import MemoryTransport, Unreachable
 from tests.faults.frames import UNIONS, Frames
 from tests.support.deployment import deployed, wait_until
+from tests.support.recording_model import RecordingModel
 from tests.support.small_tokenizers import byte_level, small_card, write_folder
 
 EVERY_UNION = [union for unions in UNIONS.values() for union in unions.values()]
@@ -186,6 +192,28 @@ async def test_replicas(role, count, tmp_path):
             await asyncio.wait_for(service.finish(), 10)
     await service.stop()
     assert_only_refused(failures)
+
+
+def make_runner():
+    model, slots = RecordingModel(), SlotAllocator(200)
+    pool = make_pool(model.shape, 200, device=model.device, dtype=model.dtype)
+    return StepRunner(model, pool, slots, RadixCache(slots), eos_token_ids=(), max_model_len=100)
+
+
+@pytest.mark.parametrize("count", [FEW // 5, pytest.param(MANY // 5, marks=pytest.mark.soak)])
+def test_the_steps_of_an_executor(count):
+    """Its scheduler has proved who it is; a lane given away twice is a broken invariant, all else is run."""
+    frames, runner, steps = Frames(6), make_runner(), 0
+    for _ in range(count):
+        try:
+            runner.run(frames.value(wire.StepPlan))
+            runner.cancel(frames.value(wire.Cancel).lanes)
+            steps += 1
+        except BrokenInvariant as error:
+            if "is admitted again before its release" not in str(error):
+                raise
+            runner = make_runner()
+    assert steps > count // 2
 
 
 @pytest.mark.soak

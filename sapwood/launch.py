@@ -32,7 +32,7 @@ CLIENT_COMMANDS = {
 SERVER_COMMANDS = {
     "serve": "start every stage on this machine",
     "run": "start one stage, restarted when it dies (for containers)",
-    "prepare": "convert the model once, so that later starts are quick",
+    "prepare": "convert the model and compile what computes it, so that later starts are quick",
     "link-keys": "make the keys of the links between machines",
     "health": "exit 0 if the processes of the run directory make progress",
 }

@@ -50,7 +50,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     run = commands.add_parser("run", help="start one stage, restarted when it dies (for containers)")
     run.add_argument("service", choices=flags.SERVICES)
     flags.add_arguments(run)
-    prepare = commands.add_parser("prepare", help="convert the model once, so that later starts are quick")
+    prepare = commands.add_parser("prepare", help="convert and compile once, so that later starts are quick")
     flags.add_arguments(prepare)
     health = commands.add_parser("health", help="exit 0 if the processes of the run directory make progress")
     flags.add_arguments(health)
@@ -79,6 +79,7 @@ def _dispatch(arguments: argparse.Namespace) -> int:
         prepared = _prepare(_write_config(config))
         config = msgspec.structs.replace(config, model=msgspec.structs.replace(config.model, prepared=prepared))
         if arguments.command == "prepare":
+            _warm_up(_write_config(config))
             return 0
         if arguments.command == "serve":
             config = _share_cores(config)
@@ -148,6 +149,12 @@ def _prepare(config_file: Path) -> str:
     if done.returncode != 0:
         raise ConfigError("the model could not be prepared")
     return done.stdout.strip()
+
+
+def _warm_up(config_file: Path) -> None:
+    """Compile what computes the model, if that was not done before."""
+    if subprocess.run(_python("services.executor.warm_up", "--config", str(config_file))).returncode != 0:
+        raise ConfigError("what computes the model could not be compiled")
 
 
 def _spec(service: str, name: str, config_file: Path, module: str | None = None) -> ProcessSpec:

@@ -1,22 +1,23 @@
 """What a typed output is: the constraint to ask for, and the way from its text to the value. Knows no request.
 
-A type may be one of msgspec's, a dataclass, a TypedDict, a list or a union of such (msgspec reads them), or a pydantic
-model, which is told by its own methods: pydantic is not imported.
+msgspec reads its own structs, dataclasses, TypedDicts, lists and unions of such. pydantic reads its models, and what
+holds them; it is imported only where the program has done so.
 """
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import msgspec
 
 from sapwood.errors import InvalidOutput, ProgramError
+from sapwood.schema_msgspec import schema_of
+from sapwood.schema_texts import INTEGER, NUMBER
 
 # A number in running text ends by what follows it, which is cut: a model that may write digits alone writes all it may.
-INTEGER = r"-?(0|[1-9][0-9]{0,17})"
 AFTER_INTEGER = r"[ \n,;:.)]"
-NUMBER = r"-?(0|[1-9][0-9]{0,17})(\.[0-9]{1,17})?"
 AFTER_NUMBER = r"[ \n,;:)]"
 REST = "{1,4}.{0,16}"  # of the token in which it ends
 QUOTED = r'"[^"\\\n]{0,400}"'
@@ -24,6 +25,7 @@ QUOTED = r'"[^"\\\n]{0,400}"'
 
 MAPS = ("properties", "$defs")  # of names to schemas
 INNER = ("items", "prefixItems", "anyOf", "oneOf", "additionalProperties")  # a schema or a list of them
+UNREADABLE = (ValueError, KeyError, TypeError, ArithmeticError)  # also of a type's own checks
 
 
 class Form(NamedTuple):
@@ -57,10 +59,32 @@ def form_of_schema(schema: Any) -> Form:
             return Form(str, json_schema=schema)
         case Mapping():
             return Form(str, json_schema=msgspec.json.encode(schema).decode())
-        case _ if hasattr(schema, "model_json_schema"):
-            return _form(schema.model_json_schema(), schema.model_validate_json, schema)
         case _:
-            return _form(_msgspec_schema(schema), msgspec.json.Decoder(schema).decode, schema)
+            return _form_of_type(schema)
+
+
+def _form_of_type(of: Any) -> Form:
+    """What msgspec does not read, pydantic may."""
+    try:
+        if hasattr(of, "__pydantic_validator__"):
+            return _form_of_pydantics(of)
+        try:
+            return _form(schema_of(of), msgspec.json.Decoder(of).decode, of)
+        except TypeError:
+            if "pydantic" not in sys.modules:
+                raise
+            return _form_of_pydantics(of)
+    except (TypeError, ValueError, RuntimeError, NameError) as error:  # of either library
+        raise ProgramError(f"json_schema takes a schema or a type that has one: {error}") from error
+
+
+def _form_of_pydantics(of: Any) -> Form:
+    import pydantic
+
+    from sapwood.schema_pydantic import Narrowed
+
+    adapter = pydantic.TypeAdapter(of)
+    return _form(adapter.json_schema(schema_generator=Narrowed), adapter.validate_json, of)
 
 
 def _form(schema: dict[str, Any], read: Callable[[str], Any], of: Any) -> Form:
@@ -69,14 +93,19 @@ def _form(schema: dict[str, Any], read: Callable[[str], Any], of: Any) -> Form:
 
 
 def _closed(schema: Any) -> Any:
-    """The same without members that the type does not name: it would drop them, and a model may go on inventing."""
+    """The same without members that the type does not name: it would drop them, and a model may go on inventing.
+
+    Nor is anything unique: no server can hold a model to that, and a set takes a thing twice.
+    """
     if isinstance(schema, list):
         return [_closed(each) for each in schema]
     if not isinstance(schema, dict):
         return schema
     closed: dict[str, Any] = {} if "properties" not in schema else {"additionalProperties": False}
     for key, value in schema.items():
-        if key in MAPS:
+        if key == "uniqueItems":
+            pass
+        elif key in MAPS:
             closed[key] = {name: _closed(each) for name, each in value.items()}
         else:
             closed[key] = _closed(value) if key in INNER else value
@@ -87,14 +116,7 @@ def _checked(form: Form, name: str) -> Form:
     def read(text: str) -> Any:
         try:
             return form.read(text)
-        except (ValueError, KeyError) as error:  # msgspec's and pydantic's errors are ValueErrors
+        except UNREADABLE as error:
             raise InvalidOutput(f"the output is no {name}: {error}", text) from error
 
     return form._replace(read=read)
-
-
-def _msgspec_schema(schema: Any) -> dict[str, Any]:
-    try:
-        return msgspec.json.schema(schema)
-    except TypeError as error:
-        raise ProgramError(f"json_schema takes a schema or a type that has one: {error}") from error

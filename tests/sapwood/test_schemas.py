@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from sapwood import function, gen
 from sapwood.errors import InvalidOutput, ProgramError
-from sapwood.schemas import INTEGER, NUMBER, form_of_dtype, form_of_schema
+from sapwood.schema_texts import INTEGER, NUMBER
+from sapwood.schemas import form_of_dtype, form_of_schema
 from tests.support.fake_backend import FakeBackend
 
 

@@ -14,12 +14,15 @@ from typing import Any
 import httpx
 import msgspec
 
+from sapwood.backends.answers import answer_of
+from sapwood.backends.openai_replies import MODELS
 from sapwood.commands import connection
 from sapwood.commands.load.figures import Figures, Percentiles, figures_of
 from sapwood.commands.load.play import READ_TIMEOUT_S, Load, ask, play
 from sapwood.commands.load.prompts import prompts
 from sapwood.commands.load.reply import Reply
 from sapwood.commands.terminal import Paint, count, paint_for, percent, seconds, table
+from sapwood.errors import BackendError
 
 WARM_UP = "hello"
 
@@ -30,6 +33,8 @@ def main(argv: Sequence[str]) -> int:
         figures = asyncio.run(_measure(arguments))
     except httpx.HTTPError as error:
         return connection.unreachable(arguments.url, error)
+    except BackendError as error:
+        return connection.failed(error)
     except KeyboardInterrupt:
         return connection.EXIT_INTERRUPTED
     if arguments.json:
@@ -94,7 +99,10 @@ def _prompts(arguments: argparse.Namespace) -> list[str]:
 async def _first_model(client: httpx.AsyncClient) -> str:
     answer = await client.get("/v1/models")
     answer.raise_for_status()
-    return str(answer.json()["data"][0]["id"])
+    models = answer_of(answer, MODELS).data
+    if not models:
+        raise BackendError(f"{answer.url} lists no models: name one")
+    return models[0].id
 
 
 def _progress(requests: int, start_s: float, clock: Callable[[], float]) -> Callable[[Reply], None]:

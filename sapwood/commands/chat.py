@@ -99,15 +99,16 @@ class Chat:
             case "/reset":
                 self.messages = list(self._first)
             case "/save" if argument:
-                self._save(Path(argument.strip()).expanduser())
+                self._save(argument.strip())
             case _:
                 print(HELP)
 
-    def _save(self, path: Path) -> None:
+    def _save(self, path: str) -> None:
         try:
-            path.write_bytes(msgspec.json.format(msgspec.json.encode(self.messages)) + b"\n")
-        except OSError as error:
-            print(self._paint(f"{path}: {error.strerror}", "red"))
+            text = msgspec.json.format(msgspec.json.encode(self.messages)) + b"\n"
+            Path(path).expanduser().write_bytes(text)
+        except (OSError, ValueError, RuntimeError) as error:  # the latter: no file's name, nobody's home
+            print(self._paint(f"{path}: {getattr(error, 'strerror', error)}", "red"))
 
     def _answer(self, said: str) -> None:
         """What was answered stays, also if it was cut short; where nothing was, nothing stays."""
@@ -149,7 +150,8 @@ def _reader(paint: Paint) -> Callable[[], str]:
         lines = [input(prompt)]
         while lines[-1].endswith("\\"):
             lines[-1] = lines[-1][:-1]
-            lines.append(input(more))
+            with contextlib.suppress(EOFError):
+                lines.append(input(more))
         return "\n".join(lines)
 
     return read

@@ -22,7 +22,9 @@ MAX_RETRIES = 1  # somebody waits at the terminal
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--url", type=_root, default=DEFAULT_URL, help=f"the server ({DEFAULT_URL})")
     key = os.environ.get("SAPWOOD_API_KEY")
-    parser.add_argument("--api-key", default=key, help="the key, where the server asks for one (SAPWOOD_API_KEY)")
+    parser.add_argument(
+        "--api-key", type=_key, default=key, help="the key, where the server asks for one (SAPWOOD_API_KEY)"
+    )
 
 
 def client_options(arguments: argparse.Namespace) -> dict[str, object]:
@@ -59,4 +61,14 @@ def _root(url: str) -> str:
     """Without /v1, which commands add where it belongs."""
     if not url.startswith(("http://", "https://")):
         raise argparse.ArgumentTypeError(f"{url!r} is no http:// or https:// address")
+    try:
+        httpx.URL(url)
+    except httpx.InvalidURL as error:
+        raise argparse.ArgumentTypeError(f"{url!r}: {error}") from error
     return url.rstrip("/").removesuffix("/v1")
+
+
+def _key(key: str) -> str:
+    if not key.isascii():
+        raise argparse.ArgumentTypeError("a key has no letters outside ASCII")
+    return key

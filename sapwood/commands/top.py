@@ -15,8 +15,11 @@ from sapwood.commands import connection
 from sapwood.commands.metrics_text import Snapshot
 from sapwood.commands.screen import Span, screen
 from sapwood.commands.terminal import paint_for
+from sapwood.errors import BackendError
 
 TIMEOUT_S = 10.0
+LONGEST_INTERVAL_S = 86_400.0
+OUR_PREFIX = "sapwood_"
 ENTER, LEAVE = "\x1b[?1049h\x1b[?25l", "\x1b[?25h\x1b[?1049l"  # a screen of its own, without a cursor
 HOME, END_OF_LINE, REST = "\x1b[H", "\x1b[K", "\x1b[J"
 
@@ -32,6 +35,8 @@ def main(argv: Sequence[str]) -> int:
                 _follow(client, arguments)
     except httpx.HTTPError as error:
         return connection.unreachable(arguments.url, error)
+    except BackendError as error:
+        return connection.failed(error)
     except KeyboardInterrupt:
         pass
     return 0
@@ -41,13 +46,22 @@ def _parse(argv: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="sapwood top", description="The counters of a server, live.")
     connection.add_arguments(parser)
     parser.add_argument("--once", action="store_true", help="print them once")
-    parser.add_argument("--interval", type=float, default=1.0, metavar="SECONDS", help="between two looks (1)")
+    parser.add_argument("--interval", type=_seconds, default=1.0, metavar="SECONDS", help="between two looks (1)")
     return parser.parse_args(argv)
+
+
+def _seconds(text: str) -> float:
+    number = float(text)
+    if not 0 < number < LONGEST_INTERVAL_S:
+        raise argparse.ArgumentTypeError(f"more than 0 and less than {LONGEST_INTERVAL_S:g}")
+    return number
 
 
 def _scrape(client: httpx.Client) -> Snapshot:
     answer = client.get("/metrics")
     answer.raise_for_status()
+    if OUR_PREFIX not in answer.text:
+        raise BackendError(f"{answer.url} has no figures of a Sapwood server")
     return Snapshot.of(answer.text)
 
 

@@ -25,14 +25,14 @@ def main(argv: Sequence[str]) -> int:
     arguments = _parse(argv)
     try:
         graph = _program(arguments.program).trace(**arguments.args)
+        if arguments.svg:
+            _write(Path(arguments.svg), svg(graph))
     except SapwoodError as error:
         return connection.failed(error)
     if arguments.json:
         print(msgspec.json.format(msgspec.json.encode(graph)).decode())
     else:
         print("\n".join(outline(graph)))
-    if arguments.svg:
-        Path(arguments.svg).write_text(svg(graph), encoding="utf-8")
     return 0
 
 
@@ -43,6 +43,13 @@ def _parse(argv: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--svg", metavar="FILE", help="write a picture, too")
     parser.add_argument("--json", action="store_true", help="the graph as JSON instead of lines")
     return parser.parse_args(argv)
+
+
+def _write(path: Path, picture: str) -> None:
+    try:
+        path.write_text(picture, encoding="utf-8")
+    except OSError as error:
+        raise ProgramError(f"{path}: {error.strerror}") from error
 
 
 def _object(text: str) -> dict[str, Any]:
@@ -66,17 +73,22 @@ def _program(named: str) -> Function:
         return found
     if not callable(found):
         raise ProgramError(f"{named} is no function")
-    return Function(found, takes_state=False)
+    try:
+        return Function(found, takes_state=False)
+    except (TypeError, ValueError) as error:
+        raise ProgramError(f"{named} is no function of a program: {error}") from error
 
 
 def _module(place: str) -> ModuleType | Any:
     sys.path.append(os.getcwd())
-    if place.endswith(".py"):
-        return _module_of_file(Path(place))
     try:
-        return importlib.import_module(place)
+        return _module_of_file(Path(place)) if place.endswith(".py") else importlib.import_module(place)
+    except SapwoodError:
+        raise
     except ModuleNotFoundError as error:
         raise ProgramError(f"there is no module {error.name}") from error
+    except Exception as error:  # whatever the module does
+        raise ProgramError(f"{place} cannot be imported: {type(error).__name__}: {error}") from error
 
 
 def _module_of_file(path: Path) -> ModuleType:

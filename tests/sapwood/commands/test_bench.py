@@ -7,6 +7,7 @@ from sapwood.commands.load.figures import figures_of
 from sapwood.commands.load.reply import Reply
 from sapwood.commands.terminal import Paint
 from shared import wire
+from tests.support.outside_api import answer, outside_api
 
 SMALL = ("--requests", "5", "--concurrency", "2", "--prompt-tokens", "20", "--max-tokens", "4")
 
@@ -66,3 +67,14 @@ def test_mistakes_are_named(wrong, capsys):
 
 def test_nothing_came():
     assert report(figures_of([Reply(0.0, error="no")], 1.0), 1, Paint(False))
+
+
+@pytest.mark.parametrize(
+    ("models", "said"), [(b"<html>", "no JSON"), (b"{}", "no JSON"), (b'{"data": []}', "no models")]
+)
+async def test_a_page_is_no_server(command, models, said):
+    async with outside_api() as page:
+        page.answers["/v1/models"] = answer(models)
+        code, _, err = await command(main, *SMALL, "--url", page.url(""))
+    assert code == 1
+    assert said in err

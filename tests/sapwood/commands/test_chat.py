@@ -173,3 +173,14 @@ def command_with_input(command, monkeypatch):
 def test_no_server(capsys):
     assert command.main(["--url", "http://127.0.0.1:9"]) == 69
     assert "is a server there?" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["a\0b", "~nobody-of-this-name/x", "no/such/folder"])
+def test_where_nothing_can_be_saved(talk, name):
+    _, _, out = talk(f"/save {name}")
+    assert out.startswith(name)
+
+
+async def test_a_line_that_goes_on_where_the_input_ends(served, command_with_input):
+    await command_with_input(command.main, "Hello\\")
+    assert [message.content for message in served.pipeline.encodes[0].messages] == ["Hello"]

@@ -2,6 +2,7 @@ import httpx
 import pytest
 
 from sapwood.commands import top
+from tests.support.outside_api import answer, outside_api
 
 
 async def test_once(served, command):
@@ -45,3 +46,25 @@ def test_it_follows_until_it_is_interrupted(monkeypatch, capsys):
     assert out.endswith(top.LEAVE)
     assert "5/s" in out
     assert slept == [4.0, 4.0]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--interval", "-1"], "more than 0"),
+        (["--interval", "nan"], "more than 0"),
+        (["--url", "http://[::1"], "http://[::1"),
+        (["--api-key", "ключ"], "ASCII"),
+    ],
+)
+def test_mistakes_are_named(arguments, said, capsys):
+    with pytest.raises(SystemExit):
+        top.main(arguments)
+    assert said in capsys.readouterr().err
+
+
+async def test_a_page_is_no_server(command):
+    async with outside_api(metrics=answer(b"<html>")) as page:
+        code, out, err = await command(top.main, "--once", "--url", page.url(""))
+    assert (code, out) == (1, "")
+    assert "has no figures of a Sapwood server" in err

@@ -26,10 +26,12 @@ number = 3
 @pytest.fixture
 def programs(tmp_path, monkeypatch):
     (tmp_path / "programs_to_draw.py").write_text(PROGRAMS)
+    (tmp_path / "fails_at_import.py").write_text("1 / 0")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", list(sys.path))
     yield
-    sys.modules.pop("programs_to_draw", None)
+    for name in ("programs_to_draw", "fails_at_import"):
+        sys.modules.pop(name, None)
 
 
 @pytest.mark.usefixtures("programs")
@@ -65,11 +67,20 @@ def test_a_picture_and_json(capsys, tmp_path):
         ("no_such_file.py:plan", "there is no file no_such_file.py"),
         ("programs_to_draw:nothing", "programs_to_draw has no nothing"),
         ("programs_to_draw:number", "is no function"),
+        (".:plan", ". cannot be imported"),
+        ("builtins:dict", "is no function"),
+        ("fails_at_import.py:plan", "ZeroDivisionError"),
     ],
 )
 def test_what_cannot_be_drawn_is_named(named, said, capsys):
     assert main([named]) == 1
     assert said in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("programs")
+def test_a_picture_that_cannot_be_written(capsys):
+    assert main(["programs_to_draw:plan", "--svg", "no/such/folder.svg"]) == 1
+    assert "no/such/folder.svg: No such file" in capsys.readouterr().err
 
 
 @pytest.mark.usefixtures("programs")

@@ -92,6 +92,7 @@ class GatewayConfig(Section, frozen=True):
     api_keys: tuple[str, ...] = ()  # each "key", "name: key" or "name: sha256:digest"
     api_keys_file: str | None = None  # one such key a line
     admin_key: str | None = None
+    admin_key_file: str | None = None  # a file that holds it, so that it stands in no environment
     key_limits: KeyLimitsConfig = KeyLimitsConfig()
     public_metrics: bool = False  # /metrics needs no key
     cors_origins: tuple[str, ...] | None = None  # of web pages that may use it; see services.gateway.cors

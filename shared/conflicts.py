@@ -80,7 +80,7 @@ def _views(config: Config) -> Iterator[str]:
     if gateway.sglang_metrics and not gateway.enable_metrics:
         yield "gateway.sglang_metrics (--sglang-metrics) needs gateway.enable_metrics, which is off (--disable-metrics)"
     is_private = is_loopback(gateway.host) and not has_keys(gateway)
-    if gateway.show_cached_text and gateway.admin_key is None and not is_private:
+    if gateway.show_cached_text and gateway.admin_key is None and gateway.admin_key_file is None and not is_private:
         yield (
             f"{SHOWN_TEXT} needs gateway.admin_key (--admin-api-key), unless the server has no gateway.api_keys and a "
             "gateway.host that only this machine reaches: nobody else may see the text of others"

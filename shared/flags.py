@@ -27,6 +27,7 @@ _VALUES: tuple[tuple[str, str, Any, str], ...] = (
     ("--port", "gateway.port", int, "port to listen on (30000)"),
     ("--api-keys-file", "gateway.api_keys_file", str, "a file with one API key a line (see `sapwood keys`)"),
     ("--admin-api-key", "gateway.admin_key", str, "the key of the admin routes"),
+    ("--admin-api-key-file", "gateway.admin_key_file", str, "a file that holds the key of the admin routes"),
     ("--log-level", "logging.level", str, "debug, info, warning or error"),
     ("--log-format", "logging.format", str, "json or console"),
     ("--device", "executor.device", str, "cpu or cuda"),

@@ -1,4 +1,4 @@
-"""Has the forward pass compiled, so that later starts find it on disk: `python -m services.executor.warm_up --config FILE`.
+"""Has the forward pass compiled, so that later starts find it on disk: `python -m services.executor.warm_up`.
 
 For whoever prepares a machine or an image. Knows how an engine is loaded, and keeps nothing of it.
 """

@@ -71,9 +71,9 @@ class Keyring:
     @classmethod
     def of(cls, config: GatewayConfig) -> Keyring:
         """Raises ConfigError if the keys cannot be used."""
-        keys = [*_read("gateway.api_keys", config.api_keys), *_keys_of_file(config.api_keys_file)]
+        keys = [*_read("gateway.api_keys", config.api_keys), *_keys_of_file("api_keys_file", config.api_keys_file)]
         _check_names([key.name for key in keys if key.name is not None], config.key_limits)
-        admin = _read("gateway.admin_key", () if config.admin_key is None else (config.admin_key,))
+        admin = _admin_key(config)
         if len({key.digest for key in (*keys, *admin)}) < len(keys) + len(admin):
             raise ConfigError("gateway.api_keys, gateway.admin_key: the same key is there twice")
         return cls(keys, admin[0] if admin else None, config.key_limits)
@@ -102,17 +102,26 @@ def _read(where: str, texts: Iterable[str]) -> list[Key]:
         raise ConfigError(f"{where}: {error}") from error
 
 
-def _keys_of_file(path: str | None) -> list[Key]:
+def _admin_key(config: GatewayConfig) -> list[Key]:
+    """None or one."""
+    texts = () if config.admin_key is None else (config.admin_key,)
+    found = [*_read("gateway.admin_key", texts), *_keys_of_file("admin_key_file", config.admin_key_file)]
+    if len(found) > 1:
+        raise ConfigError("gateway.admin_key, gateway.admin_key_file: there is more than one admin key")
+    return found
+
+
+def _keys_of_file(setting: str, path: str | None) -> list[Key]:
     """One key a line; blank lines and lines that begin with # do not count."""
     if path is None:
         return []
     try:
         lines = [line.strip() for line in Path(path).expanduser().read_text("utf-8").splitlines()]
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"gateway.api_keys_file: cannot read {path}: {error}") from error
-    keys = _read(f"gateway.api_keys_file {path}", [line for line in lines if line and not line.startswith("#")])
+        raise ConfigError(f"gateway.{setting}: cannot read {path}: {error}") from error
+    keys = _read(f"gateway.{setting} {path}", [line for line in lines if line and not line.startswith("#")])
     if not keys:
-        raise ConfigError(f"gateway.api_keys_file: {path} holds no key")
+        raise ConfigError(f"gateway.{setting}: {path} holds no key")
     return keys
 
 

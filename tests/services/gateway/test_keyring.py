@@ -56,6 +56,25 @@ def test_keys_from_a_file(tmp_path):
     assert keys.identify(hashed("four")) is None
 
 
+def test_the_admin_key_from_a_file(tmp_path):
+    path = tmp_path / "admin"
+    path.write_text(f"{hashed('root')}\n", "utf-8")
+    keys = Keyring.of(GatewayConfig(admin_key_file=str(path)))
+    assert keys.identify("root").is_admin
+    assert not keys.identify(None).is_admin
+
+
+@pytest.mark.parametrize(
+    ("content", "settings"), [("", {}), ("root\nother\n", {}), ("root", {"admin_key": "other"}), (None, {})]
+)
+def test_no_admin_key_and_two_are_refused(tmp_path, content, settings):
+    path = tmp_path / "admin"
+    if content is not None:
+        path.write_text(content, "utf-8")
+    with pytest.raises(ConfigError, match="admin_key_file"):
+        Keyring.of(GatewayConfig(admin_key_file=str(path), **settings))
+
+
 def test_a_digest_stands_for_the_same_tenant_as_its_key():
     plain, digest = (Keyring.of(GatewayConfig(api_keys=(key,))) for key in ("one", hashed("one")))
     assert plain.identify("one") == digest.identify("one")

@@ -18,6 +18,7 @@ import msgspec
 from services.detokenizer.incremental import TextStream
 from services.detokenizer.vocabulary import Vocabulary
 from shared import wire
+from shared.stop_pattern import BadPattern
 
 MAX_OPEN = 8192  # far more than a scheduler runs at once: only a fuse against requests that never end
 ENDED_KEPT = 1024  # attempts ended here whose last tokens may still be under way
@@ -96,7 +97,10 @@ class Core:
             self._open.pop(key, None)
             return [_stale(key, message.attempt)]
         self._open.pop(key, None)
-        self._open[key] = self._resumed(message)
+        try:
+            self._open[key] = self._resumed(message)
+        except BadPattern:  # no gateway lets it through
+            return [_stale(key, message.attempt)]
         return [self._drop(next(iter(self._open)))] if len(self._open) > self._max_open else []
 
     def take(self, update: wire.TokenUpdate) -> list[Command]:

@@ -221,11 +221,11 @@ class Dispatcher:
     def _on_hub(self, event: LinkEvent) -> None:
         match event:
             case Joined(peer):
-                self.stages.joined(peer, "scheduler", "scheduler")
+                self.stages.joined(_of_hub(peer), "scheduler", "scheduler")
                 self._log.info("peer_joined", peer="scheduler", role="scheduler")
                 self._tell(HubJoined(peer))
             case Left(peer, reason):
-                self._on_left(peer, reason)
+                self._on_left(_of_hub(peer), reason)
                 self._tell(HubLeft(peer))
                 self._admin_calls.left(peer)
             case Received(peer, message):
@@ -240,7 +240,7 @@ class Dispatcher:
             case wire.Rejected(request_id, attempt, error):
                 self._tell(wire.Rejected(request_id, attempt, self._as_told(request_id, error)))
             case wire.Heartbeat(progress):
-                self.stages.progressed(peer, progress)
+                self.stages.progressed(_of_hub(peer), progress)
                 self._tell(HubProgressed(progress.last_seq))
             case wire.AdminReply(call_id):
                 self._admin_calls.answered(call_id, message)
@@ -284,3 +284,8 @@ class Dispatcher:
         reader.stream.finish(reader.number, ending)
         if not self._readers:
             self.idle.set()
+
+
+def _of_hub(peer: str) -> str:
+    """Among the peers of both links; no name on the front has a slash, so that nobody there can be taken for it."""
+    return f"hub/{peer}"

@@ -29,6 +29,7 @@ from shared.invariant import BrokenInvariant
 from shared.service import Context
 from shared.transport import MemoryTransport, Unreachable
 from tests.faults.frames import UNIONS, Frames
+from tests.support.bound_peer import BoundPeer
 from tests.support.deployment import deployed, wait_until
 from tests.support.recording_model import RecordingModel
 from tests.support.small_tokenizers import byte_level, small_card, write_folder
@@ -163,6 +164,24 @@ async def test_the_gateway(count):
     gateway.end_all()
     assert gateway.open_requests == 0
     assert_only_refused(failures)
+
+
+async def test_a_tokenizer_may_be_called_as_the_scheduler_is():
+    transport, clock, frames, failures = MemoryTransport(), Clock(), Frames(7), []
+    gateway = Dispatcher(Context(CONFIG, "gateway", "gw", transport, failures.append), clock=clock)
+    hub = BoundPeer.hub(transport)
+    transport.dial("mem://front", b"hub", lambda frames: None, to="gateway").send(
+        [b"", msgspec.msgpack.encode(wire.Hello("tokenizer", wire.PROTOCOL, "tokenizer-1"))]
+    )
+    await gateway.refresh()
+    await torment(gateway, transport, [Rogue(transport, "mem://front", "detokenizer", frames)], clock, frames, 1)
+    assert gateway.stages.counts()["scheduler"] == gateway.stages.counts()["tokenizer"] == 1
+    hub.drop()
+    transport.unplug(b"hub")
+    for _ in range(30):
+        await torment(gateway, transport, [Rogue(transport, "mem://front", "detokenizer", frames)], clock, frames, 1)
+    assert gateway.stages.counts()["tokenizer"] == 0
+    assert failures == []
 
 
 def replica(role, fail, transport, folder):

@@ -298,3 +298,8 @@ def extended(seen, more):
     assert seen.finish_reason is None
     assert (more.token_offset, more.text_offset) == (len(seen.token_ids), len(seen.text))
     return msgspec.structs.replace(more, token_ids=seen.token_ids + more.token_ids, text=seen.text + more.text)
+
+
+def test_a_stop_pattern_that_cannot_be_read_is_that_attempts_end(core):
+    assert core.open(opened(stop_regex=("(",))) == stale()
+    assert core.open_requests == 0

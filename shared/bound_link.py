@@ -167,7 +167,7 @@ class BoundLink:
         if hello.role not in self._readers:
             return f"a {hello.role} has no business here"
         if role is not None and role != hello.role:
-            return f"{hello.name} says that it is a {hello.role}, and its key is a {role}'s"
+            return f"{hello.name} claims the role of {hello.role}, and its key stands for {role}"
         return None
 
     def _refuse(self, route: bytes, reason: str) -> None:

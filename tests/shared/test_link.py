@@ -237,7 +237,7 @@ async def test_a_key_that_stands_for_another_role_is_refused(claimed):
     pair = await Pair().link()
     pair.transport.roles[b"x"] = "tokenizer"
     _, heard = rogue(pair, b"x", claimed)
-    assert heard == [wire.Refused(f"rogue says that it is a {claimed}, and its key is a tokenizer's")]
+    assert heard == [wire.Refused(f"rogue claims the role of {claimed}, and its key stands for tokenizer")]
     assert pair.hub.peers(claimed) == (["gw"] if claimed == "gateway" else [])
 
 
@@ -449,7 +449,7 @@ async def test_listed_keys_link_over_tcp(keyed, unused_tcp_port):
 async def test_a_key_does_not_let_its_holder_play_another_role(keyed, unused_tcp_port):
     pair = Keyed(keyed("scheduler"), keyed("tokenizer"), unused_tcp_port, "executor")
     await pair.run_until(lambda: pair.refusals)
-    assert "its key is a tokenizer's" in pair.refusals[0]
+    assert "its key stands for tokenizer" in pair.refusals[0]
     assert pair.hub_events == []
     pair.close()
 

@@ -241,9 +241,11 @@ def test_a_deployment(tmp_path):
     """A process of this user dials the sockets of one that runs, in every role; executors' answers come from the real
     one alone, so that there is something to be served."""
     roles = {"front": ("tokenizer", "detokenizer"), "hub": ("gateway", "tokenizer", "detokenizer")}
+    hub = UNIONS["hub"] | {"gateway": wire.Heartbeat | wire.Submit | wire.Abort | wire.Audit}  # Admin may say drain
+    unions = {"front": UNIONS["front"], "hub": hub}
     with deployed(tmp_path / "run") as deployment, zmq.Context() as sockets:
         rogues = [
-            LiveRogue(sockets, f"ipc://{deployment.run_dir}/{endpoint}.sock", UNIONS[endpoint], role, Frames(5))
+            LiveRogue(sockets, f"ipc://{deployment.run_dir}/{endpoint}.sock", unions[endpoint], role, Frames(5))
             for endpoint, of_endpoint in roles.items()
             for role in of_endpoint
         ]
@@ -262,7 +264,8 @@ class LiveRogue:
     def __init__(self, sockets, endpoint, unions, role, frames):
         self._union, self._role, self._frames = unions[role], role, frames
         self._grant = b""
-        self._socket = sockets.socket(zmq.DEALER, identity=role.encode())
+        self._socket = sockets.socket(zmq.DEALER)
+        self._socket.identity = role.encode()
         self._socket.connect(endpoint)
         self._say_hello()
 

@@ -7,17 +7,15 @@ Imports nothing of the server, so that the SDK alone can say what is missing.
 from __future__ import annotations
 
 import importlib
-import importlib.util
 import os
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 from typing import NoReturn
 
 from sapwood._version import __version__
 from sapwood.output import until_the_reader_stops
+from sapwood.server_code import missing_server_modules, server_path
 
-SERVER_MODULES = ("aiohttp", "limits", "structlog", "tokenizers", "torch", "uvloop", "yaml", "zmq")
 EXIT_USAGE = 2
 EXIT_UNAVAILABLE = 69
 
@@ -28,6 +26,7 @@ CLIENT_COMMANDS = {
     "top": "the counters of a server, live",
     "trace": "the graph of a program written with the SDK",
     "keys": "make an API key for a server",
+    "doctor": "look over a deployment, and say what to mend",
 }
 SERVER_COMMANDS = {
     "serve": "start every stage on this machine",
@@ -36,17 +35,6 @@ SERVER_COMMANDS = {
     "link-keys": "make the keys of the links between machines",
     "health": "exit 0 if the processes of the run directory make progress",
 }
-
-
-def server_root() -> Path:
-    """The folder that holds the packages `services` and `shared`: inside the wheel, or the checkout."""
-    package = Path(__file__).resolve().parent
-    packaged = package / "_server"
-    return packaged if packaged.is_dir() else package.parent
-
-
-def missing_server_modules() -> list[str]:
-    return [name for name in SERVER_MODULES if importlib.util.find_spec(name) is None]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -82,9 +70,7 @@ def overview() -> str:
 
 
 def _hand_over(arguments: list[str]) -> NoReturn:
-    package_parent = Path(__file__).resolve().parent.parent
-    places = [str(server_root()), str(package_parent), os.environ.get("PYTHONPATH", "")]
-    os.environ["PYTHONPATH"] = os.pathsep.join(dict.fromkeys(filter(None, places)))
+    os.environ["PYTHONPATH"] = server_path()
     sys.stdout.flush()
     # -P: a folder named services where the user stands must not shadow ours
     os.execv(sys.executable, [sys.executable, "-P", "-m", "shared.launcher", *arguments])

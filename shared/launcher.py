@@ -10,7 +10,6 @@ import argparse
 import asyncio
 import contextlib
 import fcntl
-import json
 import os
 import shutil
 import signal
@@ -19,7 +18,6 @@ import stat
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TextIO
@@ -35,11 +33,11 @@ from shared.config import Config, ConfigError
 from shared.cores import usable_cores
 from shared.exposure import exposure
 from shared.link_keys import make_keys
+from shared.log_files import log_file
 from shared.model_card import source_path
 from shared.service import EXIT_CONFIG
+from shared.status_files import status_files, trouble
 from shared.supervise import ProcessSpec, Supervisor
-
-STATUS_FRESH_S = 15.0  # a process whose status file is older makes no progress
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -74,8 +72,11 @@ def _dispatch(arguments: argparse.Namespace) -> int:
     source_path(config.model)
     if arguments.command == "serve":
         _check_port(config)
-    logging.configure("supervisor", level=config.logging.level, json_lines=config.logging.format == "json")
     with _run_directory(config) as config:
+        if arguments.command == "serve":
+            config = _keeping_logs(config)
+        name = f"{arguments.service}-{socket.gethostname()}" if arguments.command == "run" else ""  # containers differ
+        _log_as(f"supervisor-{name}" if name else "supervisor", config)
         prepared = _prepare(_write_config(config))
         config = msgspec.structs.replace(config, model=msgspec.structs.replace(config.model, prepared=prepared))
         if arguments.command == "prepare":
@@ -85,7 +86,6 @@ def _dispatch(arguments: argparse.Namespace) -> int:
             config = _share_cores(config)
         config_file = _write_config(config)
         if arguments.command == "run":
-            name = f"{arguments.service}-{socket.gethostname()}"  # replicas in containers differ by it
             return uvloop.run(_supervise(config, [_spec(arguments.service, name, config_file)]))
         return uvloop.run(_supervise(config, _all_specs(config, config_file), announce=True))
 
@@ -162,6 +162,19 @@ def _spec(service: str, name: str, config_file: Path, module: str | None = None)
     return ProcessSpec(name, argv, stop_rank=0 if service == "gateway" else 1)
 
 
+def _keeping_logs(config: Config) -> Config:
+    """In the run directory, unless told otherwise."""
+    if config.logging.directory is not None:
+        return config
+    return msgspec.structs.replace(config, logging=msgspec.structs.replace(config.logging, directory="{run_dir}/logs"))
+
+
+def _log_as(name: str, config: Config) -> None:
+    settings = config.logging
+    file = log_file(settings, config.run_dir, name)
+    logging.configure(name, level=settings.level, json_lines=settings.format == "json", file=file)
+
+
 def _share_cores(config: Config) -> Config:
     """Several executors on one machine would each take all of it; a single one finds out itself."""
     executor = config.executor
@@ -225,21 +238,12 @@ async def _supervise(config: Config, specs: list[ProcessSpec], *, announce: bool
 
 
 def _health(config: Config) -> int:
-    files = sorted((Path(config.run_dir) / "status").glob("*.json"))
-    bad = [trouble for path in files if (trouble := _trouble(path))]
+    files = status_files(Path(config.run_dir))
+    bad = [found for path in files if (found := trouble(path))]
     if bad or not files:
         print(f"not healthy: {', '.join(bad) or 'no process'}")
         return 1
     return 0
-
-
-def _trouble(status_file: Path) -> str | None:
-    """What is wrong with a process, in words."""
-    status, age_s = json.loads(status_file.read_text()), time.time() - status_file.stat().st_mtime
-    if status["state"] == "ready" and age_s <= STATUS_FRESH_S:
-        return None
-    state = "stands still" if status["state"] == "ready" else status["state"]
-    return f"{status_file.stem} ({state} for {age_s:.0f} s, started again {status['restarts']} times)"
 
 
 if __name__ == "__main__":

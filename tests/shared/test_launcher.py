@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from sapwood import __version__
-from sapwood.launch import missing_server_modules, server_root
+from sapwood.server_code import missing_server_modules, server_root
 from shared import launcher
 from shared.config import load
 

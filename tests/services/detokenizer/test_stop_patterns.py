@@ -4,6 +4,7 @@ import dataclasses
 import re
 
 import pytest
+import regex
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
@@ -110,14 +111,8 @@ def test_text_that_no_match_can_begin_with_is_let_go(text, pattern):
 
 
 def could_begin(pattern, before, held):
-    """Whether some text behind it makes it a match; one that is short, as the patterns are."""
-    compiled = re.compile(pattern)
-    tails = [""]
-    for _ in range(6):
-        tails = [tail + char for tail in tails for char in "ab 好"]
-        if any(compiled.fullmatch(before + held + tail, len(before)) for tail in tails):
-            return True
-    return False
+    """Whether some text behind it makes it a match, in another engine's opinion."""
+    return regex.compile(pattern).fullmatch(before + held, len(before), partial=True) is not None
 
 
 def test_a_match_is_found_however_long_it_is():

@@ -200,6 +200,14 @@ class ConstraintsConfig(Section, frozen=True):
 class LoggingConfig(Section, frozen=True):
     level: Literal["debug", "info", "warning", "error"] = "info"
     format: Literal["json", "console"] = "json"
+    directory: str | None = None  # where each process keeps its lines too, as JSON; null: see `kept_in`
+    max_file_bytes: PositiveInt = 64 * 1024 * 1024  # of one file there; one older one is kept beside it
+    step_every_s: PositiveFloat = 1.0  # how often scheduler and executors tell of their steps, while there are any
+    tree_every_s: PositiveFloat = 10.0  # how often executors draw the cache's tree, if it has changed
+
+    def kept_in(self, run_dir: str) -> Path | None:
+        """By default in the run directory, if `sapwood serve` has said so; nowhere, if it is empty."""
+        return Path(self.directory.replace("{run_dir}", run_dir)).expanduser() if self.directory else None
 
 
 class SupervisorConfig(Section, frozen=True):

@@ -1,4 +1,4 @@
-"""Lines to a descriptor, written by a thread of their own: whoever writes a line neither waits nor fails.
+"""Lines to a descriptor or a file, written by a thread of their own: whoever writes a line neither waits nor fails.
 
 A full disk, a reader that has stopped and one that is gone cost lines, which are counted, and not the process. Knows
 bytes. Does not know what is in a line.
@@ -9,6 +9,8 @@ from __future__ import annotations
 import os
 import threading
 from collections import deque
+from collections.abc import Callable
+from functools import partial
 
 MOST_BYTES = 4 * 1024 * 1024  # held for a reader that is slow
 DRAIN_S = 1.0
@@ -17,10 +19,14 @@ LOST = b'{"event":"log_lines_lost","count":%d}\n'
 
 
 class LineWriter:
-    """A file as far as loggers need one. The thread starts with the first line."""
+    """A file as far as loggers need one. The thread starts with the first line.
 
-    def __init__(self, descriptor: int, *, most_bytes: int = MOST_BYTES) -> None:
-        self._descriptor = descriptor
+    Args:
+        target: a descriptor, or what writes to one: it says how many bytes it has taken.
+    """
+
+    def __init__(self, target: int | Callable[[bytes], int], *, most_bytes: int = MOST_BYTES) -> None:
+        self._write = partial(os.write, target) if isinstance(target, int) else target
         self._most_bytes = most_bytes
         self._changed = threading.Condition()
         self._lines: deque[bytes] = deque()  # the first one is being written
@@ -65,7 +71,7 @@ class LineWriter:
         """One write a line, so that lines of several processes do not mix."""
         try:
             while line:
-                line = line[os.write(self._descriptor, line) :]
+                line = line[self._write(line) :]
         except OSError:
             return False
         return True

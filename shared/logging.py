@@ -1,5 +1,7 @@
 """Logs: one JSON object a line on stdout, with service and whatever else is bound. Knows structlog, nothing of ours.
 
+A second writer gets the same lines, always as JSON (`shared.log_files`). docs/logs.md lists the events.
+
 Nobody waits for a line to be written (`shared.log_writer`). Prompts, outputs and keys are not logged, and what else
 may come from a client is made fit (`shared.log_text`). Event names are stable: dashboards are built from them.
 """
@@ -20,10 +22,13 @@ from shared.log_writer import LineWriter
 Logger = structlog.stdlib.BoundLogger
 
 _stdout = LineWriter(1)  # the process has one
+_kept: list[LineWriter] = []  # and these beside it
 
 
-def configure(service: str, *, level: str = "info", json_lines: bool = True) -> None:
+def configure(service: str, *, level: str = "info", json_lines: bool = True, file: LineWriter | None = None) -> None:
     """Set up logging of this process; `service` stands on every line, whichever thread writes it."""
+    if file is not None:
+        _kept.append(file)
 
     def add_service(_logger: Any, _method: str, line: structlog.typing.EventDict) -> structlog.typing.EventDict:
         return {"event": line.pop("event"), "service": service, **line}
@@ -35,6 +40,7 @@ def configure(service: str, *, level: str = "info", json_lines: bool = True) -> 
             structlog.processors.TimeStamper(fmt="iso", utc=True),
             add_service,
             _fit,
+            *([] if file is None else [_keeping(file)]),
             structlog.processors.JSONRenderer(_json) if json_lines else _console(),
         ],
         wrapper_class=structlog.make_filtering_bound_logger(getattr(stdlib, level.upper())),
@@ -53,7 +59,8 @@ def say(text: str) -> None:
 
 def drain() -> None:
     """Before the process ends: give what was said a moment to be written."""
-    _stdout.drain()
+    for writer in (_stdout, *_kept):
+        writer.drain()
 
 
 class _LibraryLines(stdlib.Handler):
@@ -80,6 +87,14 @@ def _exception(exc_info: Any) -> BaseException | None:
             return _exception(error)
         case _:
             return sys.exception() if exc_info else None
+
+
+def _keeping(file: LineWriter) -> structlog.typing.Processor:
+    def keep(_logger: Any, _method: str, line: structlog.typing.EventDict) -> structlog.typing.EventDict:
+        file.write(_json(line) + b"\n")
+        return line
+
+    return keep
 
 
 def _console() -> structlog.dev.ConsoleRenderer:

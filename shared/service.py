@@ -29,6 +29,7 @@ from shared import logging, wire
 from shared.config import Config, ConfigError
 from shared.link import BoundLink, DialledLink, OnEvent, new_identity
 from shared.link_keys import load_keys
+from shared.log_files import log_file
 from shared.transport import PlainTcpError, Transport, ZmqTransport
 
 EXIT_BROKEN = 70  # an invariant does not hold: start again
@@ -131,7 +132,12 @@ def main(role: wire.Role, build: Build) -> None:
     lifeline = Lifeline.from_environment()
     try:
         config = configuration.load(arguments.config)  # resolved: the launcher has read the environment
-        logging.configure(arguments.name, level=config.logging.level, json_lines=config.logging.format == "json")
+        logging.configure(
+            arguments.name,
+            level=config.logging.level,
+            json_lines=config.logging.format == "json",
+            file=log_file(config.logging, config.run_dir, arguments.name),
+        )
         code = uvloop.run(_Runner(config, role, arguments.name, build, lifeline).run())
     except (ConfigError, PlainTcpError) as error:
         logging.get().error("cannot_start", reason=str(error))

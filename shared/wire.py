@@ -33,6 +33,7 @@ TokenId: TypeAlias = Annotated[int, Meta(ge=0, lt=2**31)]
 Finite: TypeAlias = Annotated[float, Meta(ge=-sys.float_info.max, le=sys.float_info.max)]  # and a number
 Seconds: TypeAlias = Annotated[float, Meta(ge=0, le=1e12)]
 Name: TypeAlias = Annotated[str, Meta(max_length=128, pattern="^[ -~]*$")]  # for people, and fit for a log
+TraceId: TypeAlias = Annotated[str, Meta(pattern="^([0-9a-f]{32})?$")]  # of the trace that a client has begun, for logs
 
 
 class Wire(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -283,6 +284,7 @@ class Encode(Message, frozen=True):
     priority: int = 0  # larger runs earlier
     time_left_s: Finite | None = None  # until its deadline, when this was sent: machines' clocks may differ
     template_options: dict[str, Any] = {}  # chat_template_kwargs, add_generation_prompt, continue_final_message
+    trace_id: TraceId = ""
 
 
 class Encoded(Message, frozen=True):
@@ -290,6 +292,7 @@ class Encoded(Message, frozen=True):
 
     request_id: str
     attempt: Positive
+    encode_s: Seconds = 0.0  # since the Encode arrived
 
 
 class EncodeFailed(Message, frozen=True):
@@ -341,6 +344,7 @@ class Submit(Message, frozen=True):
     namespace: str = ""
     priority: int = 0
     time_left_s: Finite | None = None
+    trace_id: TraceId = ""
 
 
 class Abort(Message, frozen=True):
@@ -423,6 +427,8 @@ class Admit(Wire, frozen=True):
     namespace: str = ""
     priority: int = 0
     has_run: bool = False  # before, here or elsewhere: what it finds now is no news
+    attempt: Positive = 1
+    trace_id: TraceId = ""
 
 
 class Slice(Wire, frozen=True):
@@ -477,6 +483,7 @@ class Outcome(Wire, frozen=True):
     waiting: Literal["grammar"] | None = None  # not run: its constraint has to be compiled (again) first
     declined: bool = False  # the slice was not run and had no side effect: no room
     error: Error | None = None
+    forced_tokens: Natural = 0  # of all tokens reported under this lane, those that its constraint left no choice about
 
 
 class StepResult(Message, frozen=True):
@@ -488,6 +495,7 @@ class StepResult(Message, frozen=True):
     events: tuple[TreeEvent, ...] = ()  # what the step has changed in the tree, in order
     extra_tokens: Natural = 0  # computed beyond the slices: forced ones, and drafts, accepted or not
     constraints: ConstraintCounters = ConstraintCounters()
+    computed_tokens: Natural = 0  # in this step
 
 
 class TreeChanged(Message, frozen=True):
@@ -507,12 +515,20 @@ class Open(Message, frozen=True):
     logprobs: bool = False
     resume_token_ids: tuple[TokenId, ...] = ()
     text_offset: Natural = 0
+    trace_id: TraceId = ""
 
 
 class Counts(Wire, frozen=True):
+    """Of one attempt, up to the message that they stand in."""
+
     prompt_tokens: Natural
     cached_tokens: Natural  # of this attempt, at most prompt_tokens
     executor: str = ""  # where it runs; empty before
+    forward_steps: Natural = 0  # in which anything of it was computed
+    forced_tokens: Natural = 0  # of its output: those that its constraint left no choice about
+    preemptions: Natural = 0  # how often it gave way after it had begun
+    queue_s: Seconds = 0.0  # that it waited for its turn,
+    compile_s: Seconds = 0.0  # and for its constraint to be compiled
 
 
 class TokenUpdate(Wire, frozen=True):

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Literal, Self
 
 from sapwood.errors import ProgramError
 from sapwood.expressions import Expression, Joinable, atoms_of
 from sapwood.roles import Role
 from sapwood.values import Value
-from sapwood.writer import values_in
+from sapwood.writer import forget, made_in
 
 if TYPE_CHECKING:
     from sapwood.state import State
@@ -37,9 +37,13 @@ class Forks:
             raise ProgramError("a fork cannot be replaced")
 
     def __iadd__(self, other: object) -> Self:
+        """A list has something for each of them, a function makes it of the fork's number."""
+        if isinstance(other, list | tuple) or callable(other):
+            self._attach_each(other)
+            return self
         atoms = tuple(atoms_of(other))
-        for value in values_in(atoms):
-            value._home._writer.forget(value)
+        for made in made_in(atoms):
+            forget(made)
         for state in self._states:
             state += Expression(tuple(_copied(atom, state) for atom in atoms))
         return self
@@ -60,6 +64,12 @@ class Forks:
         parent.gather(branches)
         for branch in branches:
             branch.error()
+
+    def _attach_each(self, given: Sequence[object] | Callable[[int], object]) -> None:
+        if not callable(given) and len(given) != len(self):
+            raise ProgramError(f"a list of {len(given)} for {len(self)} forks")
+        for place, state in enumerate(self._states):
+            state += given(place) if callable(given) else given[place]
 
 
 def _copied(atom: str | Joinable, state: State) -> str | Joinable:

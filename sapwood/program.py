@@ -20,6 +20,8 @@ from sapwood.session import Session
 from sapwood.state import State
 from sapwood.trace import Graph
 
+NO_PROGRAMS = (inspect.iscoroutinefunction, inspect.isgeneratorfunction, inspect.isasyncgenfunction)
+
 
 class Function:
     """A program. Its first argument is the state, unless `takes_state` is false: then only roles and `gen` write to it.
@@ -40,6 +42,10 @@ class Function:
         bound: Mapping[str, Any] | None = None,
         api_hosts: Iterable[str] | None = None,
     ) -> None:
+        if any(is_kind(program) for is_kind in NO_PROGRAMS):
+            raise ProgramError("a program is a plain function: neither async def nor yield belongs in it")
+        if isinstance(api_hosts, str):
+            raise ProgramError(f"api_hosts is a list of hosts, not one text: [{api_hosts!r}]")
         functools.update_wrapper(self, program)
         self.name: str = getattr(program, "__name__", "program")
         self._program = program
@@ -196,7 +202,7 @@ def function(program: Callable[..., Any] | None = None, /, *, api_hosts: Iterabl
         api_hosts: what its outside calls may reach: see `call_api`, and `Function`.
     """
     if program is None:
-        return functools.partial(Function, api_hosts=None if api_hosts is None else tuple(api_hosts))
+        return functools.partial(Function, api_hosts=api_hosts)
     return Function(program)
 
 

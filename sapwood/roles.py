@@ -7,7 +7,8 @@ from contextlib import AbstractContextManager, contextmanager
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from sapwood.current import required_state, running
+from sapwood.current import current_state, required_state, running
+from sapwood.errors import ProgramError
 from sapwood.expressions import Expression, Joinable, atoms_of
 from sapwood.transcript import ASSISTANT, Opened
 
@@ -25,7 +26,8 @@ class Role(Joinable):
         self.name = name
         self.opening = Opened(name, tool_call_id)
         self.atoms = None if content is None else tuple(atoms_of(content))
-        self.state: State | None = None  # that the block writes to; None: the one of the program that is running
+        self.state: State | None = None  # that it writes to; None: the one of the program that is running
+        self.is_attached = False
         self._blocks: list[AbstractContextManager[State]] = []  # that are open: a role may be used again
 
     def with_atoms(self, atoms: tuple[str | Joinable, ...]) -> Role:
@@ -35,6 +37,8 @@ class Role(Joinable):
         return f"{self.name}({'' if self.atoms is None else ' + '.join(map(repr, self.atoms))})"
 
     def __enter__(self) -> State:
+        if self.atoms is not None:
+            raise ProgramError(f"{self!r} is a whole message: a block begins without text, with {self.name}(): …")
         block = _block(self.opening, self.state or required_state(f"with {self.name}()"))
         self._blocks.append(block)
         return block.__enter__()
@@ -73,20 +77,20 @@ class RoleMark(Joinable):
 
 
 def system(content: object = None) -> Role:
-    return Role("system", content)
+    return _made(Role("system", content))
 
 
 def user(content: object = None) -> Role:
-    return Role("user", content)
+    return _made(Role("user", content))
 
 
 def assistant(content: object = None) -> Role:
-    return Role(ASSISTANT, content)
+    return _made(Role(ASSISTANT, content))
 
 
 def role(name: str, content: object = None, *, tool_call_id: str | None = None) -> Role:
     """Any other that the model's chat template knows. A tool's message names the call that it answers."""
-    return Role(name, content, tool_call_id)
+    return _made(Role(name, content, tool_call_id))
 
 
 def system_begin() -> RoleMark:
@@ -111,3 +115,11 @@ def assistant_begin() -> RoleMark:
 
 def assistant_end() -> RoleMark:
     return RoleMark(ASSISTANT, begins=False)
+
+
+def _made(role: Role) -> Role:
+    """A message that a program makes is one that it attaches: the end of the run asks for those that it has not."""
+    state = current_state()
+    if state is not None and role.atoms is not None:
+        state._writer.session.messages.append(role)
+    return role

@@ -8,9 +8,12 @@ from concurrent.futures import CancelledError
 from typing import TYPE_CHECKING
 
 from sapwood.backends.protocol import Backend, Sampling
+from sapwood.current import current_state
 from sapwood.deferred import Deferred, Work
+from sapwood.errors import ProgramError
 
 if TYPE_CHECKING:
+    from sapwood.roles import Role
     from sapwood.writer import Writer
 
 
@@ -36,6 +39,7 @@ class Session:
         self._prepared = prepared
         self.bell = threading.Condition()  # rung at each change
         self.writers: list[Writer] = []
+        self.messages: list[Role] = []  # that the program has made, attached or not
         self.reads: list[Deferred] = []  # values that the program has looked at since it last attached one
         self.told: list[BaseException | None] = []  # errors that the program has met where it read
         self._thread = 0  # of the program, once it runs
@@ -51,8 +55,14 @@ class Session:
         self._thread = threading.get_ident()
 
     def is_own_thread(self) -> bool:
-        """Whether the program itself asks. Only where it streams is anybody else there to ask while it runs."""
-        return not self.streams or self._thread == threading.get_ident()
+        """Whether the program itself asks, also in a thread that it has started and where it has entered a state.
+
+        Only where it streams is anybody else there to ask while it runs.
+        """
+        if not self.streams or self._thread == threading.get_ident():
+            return True
+        state = current_state()
+        return state is not None and state._writer.session is self
 
     def error(self) -> BaseException | None:
         """Waits for the end. What went wrong first and was not told to the program, which may have an answer to it."""
@@ -90,6 +100,9 @@ class Session:
         try:
             for writer in list(self.writers):
                 writer.settle()
+            for message in self.messages:
+                if not message.is_attached:
+                    raise ProgramError(f"{message!r} was made and never attached: s += {message.name}(…)")
         except Exception as error:
             return error
         return None

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
+from contextlib import AbstractContextManager
+from types import TracebackType
 from typing import Any, Self
 
 import msgspec
 
 from sapwood.backends.protocol import Generation
 from sapwood.checks import refuse_to_wait
+from sapwood.current import current_state, running
 from sapwood.deferred import Deferred, Outcome, Work
 from sapwood.errors import ProgramError
 from sapwood.fork import Forks
@@ -24,10 +27,15 @@ from sapwood.writer import Named, Writer, flat
 
 
 class State:
-    """`s += …` attaches, `s["name"]` reads a value and waits for it. Values and errors come where they are read."""
+    """`s += …` attaches, `s["name"]` reads a value and waits for it. Values and errors come where they are read.
+
+    Within `with s.copy() as branch:` bare generations and roles are the branch's, also in a thread that the program has
+    started.
+    """
 
     def __init__(self, writer: Writer) -> None:
         self._writer = writer
+        self._entered: list[AbstractContextManager[None]] = []
         self.result: Any = None  # what the program returned
 
     @classmethod
@@ -35,8 +43,22 @@ class State:
         return cls(Writer(session))
 
     def __iadd__(self, other: object) -> Self:
+        if not self._writer.session.is_over and current_state() is None:
+            raise ProgramError("this thread runs no program: what it generates is nobody's. Write within `with state:`")
         self._writer.attach(other)
         return self
+
+    def __enter__(self) -> Self:
+        self._entered.append(running(self))
+        self._entered[-1].__enter__()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._entered.pop().__exit__(kind, error, trace)
+        if error is None or isinstance(error, Exception):  # after an interrupt nothing is begun
+            self._writer.settle()
 
     def __getitem__(self, name: str) -> Any:
         """Of a name that forks gave, a list of theirs."""
@@ -79,6 +101,8 @@ class State:
         return State(self._writer.fork())
 
     def system(self, content: object = None) -> Role:
+        """A block of this state, or with content a message that is attached as a `gen` is: here, if nothing else is
+        done with it."""
         return self._bound(system_role(content))
 
     def user(self, content: object = None) -> Role:
@@ -178,4 +202,6 @@ class State:
 
     def _bound(self, role: Role) -> Role:
         role.state = self
+        if role.atoms is not None:
+            self._writer.await_attachment(role)
         return role

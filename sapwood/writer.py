@@ -1,7 +1,7 @@
 """Writes the transcript of one state: what is attached, in which message, in which order. Does not read it to anyone.
 
-Values that the program has made and not yet attached wait in `_pending`, in order; they are attached before anything
-else is, so that the text follows the program.
+Values and a state's messages that the program has made and not yet attached wait in `_pending`, in order; they are
+attached before anything else is, so that the text follows the program.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Writer:
         self.branch: tuple[int, ...] = (*origin.branch, origin._forks) if origin else ()
         self._roles: list[Opened] = list(origin._roles) if origin else []  # of the blocks that the program is in
         self._is_open: bool = origin._is_open if origin else False  # a message is
-        self._pending: list[Value] = []
+        self._pending: list[Value | Role] = []
         self._forks: int = 0
         session.writers.append(self)
 
@@ -89,22 +89,26 @@ class Writer:
     def attach(self, thing: object) -> None:
         """Raises ProgramError where it does not fit."""
         atoms = tuple(atoms_of(thing))
-        kept = {id(value) for value in values_in(atoms)}
-        for value in [value for value in self._pending if id(value) not in kept]:
-            self._begin(value)
+        kept = {id(made) for made in made_in(atoms)}
+        for made in [made for made in self._pending if id(made) not in kept]:
+            self._put(made)
         for atom in atoms:
             self._put(atom)
 
-    def await_attachment(self, value: Value) -> None:
-        self._pending.append(value)
+    def await_attachment(self, made: Value | Role) -> None:
+        """Instead of the values in it, which come with it."""
+        for within in made_in((made,)):
+            self.forget(within)
+        self._pending.append(made)
 
-    def forget(self, value: Value) -> None:
-        self._pending = [each for each in self._pending if each is not value]
+    def forget(self, made: Value | Role) -> None:
+        """It is being attached, here or elsewhere."""
+        self._pending = [each for each in self._pending if each is not made]
 
     def settle(self, until: Value | None = None) -> None:
         """Attach what waits for it, as far as this value or all."""
         while self._pending and not (until is not None and until._deferred.is_attached):
-            self._begin(self._pending[0])
+            self._put(self._pending[0])
         if until is not None and not until._deferred.is_attached:
             raise ProgramError(f"{until!r} is nowhere: it was handed to every fork (read it there), or did not fit")
 
@@ -152,11 +156,13 @@ class Writer:
         """A message of its own."""
         if role.atoms is None:
             raise ProgramError(f"{role.name}() without text is a block: with {role.name}(): …")
+        forget(role)
         self._close()
         outside = len(self._roles)
         self._roles.append(role.opening)
         try:
-            self._open()
+            if not any(isinstance(atom, Role) for atom in role.atoms):  # those are messages of their own
+                self._open()
             for atom in role.atoms:
                 self._put(atom)
         finally:
@@ -164,7 +170,7 @@ class Writer:
 
     def _begin(self, value: Value) -> None:
         """What it goes on from is what is there now."""
-        value._home._writer.forget(value)
+        forget(value)
         self._open()
         deferred = value._deferred
         if self._roles and self._roles[-1].role != ASSISTANT and deferred.work.kind != "call":
@@ -218,12 +224,22 @@ class Writer:
             self.session.bell.notify_all()
 
 
-def values_in(atoms: Iterable[str | Joinable]) -> Iterator[Value]:
+def made_in(atoms: Iterable[str | Joinable]) -> Iterator[Value | Role]:
+    """The values and messages in it, also those within messages."""
     for atom in atoms:
-        if isinstance(atom, Value):
+        if isinstance(atom, Value | Role):
             yield atom
-        elif isinstance(atom, Role):
-            yield from values_in(atom.atoms or ())
+        if isinstance(atom, Role):
+            yield from made_in(atom.atoms or ())
+
+
+def forget(made: Value | Role) -> None:
+    """It is being attached: it no longer waits where it was made."""
+    if isinstance(made, Role):
+        made.is_attached = True
+    home = made._home if isinstance(made, Value) else made.state
+    if home is not None:
+        home._writer.forget(made)
 
 
 def flat(found: Named) -> list[Deferred]:

@@ -138,6 +138,31 @@ def test_an_error_of_the_program_itself_is_not_taken_for_a_missing_argument(back
         function(program).run(backend=backend)
 
 
+async def asynchronous(s):
+    s += "a"
+
+
+def generating(s):
+    yield
+
+
+async def both(s):
+    yield
+
+
+@pytest.mark.parametrize("program", [asynchronous, generating, both])
+def test_what_is_no_plain_function_is_no_program(program):
+    with pytest.raises(ProgramError, match="neither async def nor yield"):
+        function(program)
+    with pytest.raises(ProgramError, match="neither async def nor yield"):
+        run(program)
+
+
+def test_hosts_are_a_list():
+    with pytest.raises(ProgramError, match="not one text"):
+        function(api_hosts="api.example.com")(lambda s: None)
+
+
 def test_bound_arguments(backend):
     bound = question.bind(topic="trees").bind(mood="sad")
     assert bound.run(backend=backend).text() == "sad trees: 1"

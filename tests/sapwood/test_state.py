@@ -564,3 +564,25 @@ def test_what_a_backend_says_of_a_generation(backend):
     assert state.text() == "a1"
     assert state.generation("x").prompt_tokens == 7
     assert len(state.generations("x")) == 2
+
+
+@pytest.mark.parametrize("given", [["a", "b"], lambda place: "ab"[place]])
+def test_forks_that_are_each_given_something(given, backend):
+    def program(s):
+        s += "-"
+        forks = s.fork(2)
+        forks += given
+        forks += gen("x")
+        forks += lambda _place: gen("y")
+        return [fork.text() for fork in forks]
+
+    assert run(function(program), backend=backend).result == ["-a13", "-b24"]
+
+
+def test_forks_that_are_given_too_few(backend):
+    def program(s):
+        forks = s.fork(2)
+        forks += ["a"]
+
+    with pytest.raises(ProgramError, match="a list of 1 for 2 forks"):
+        run(function(program), backend=backend)

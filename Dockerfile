@@ -34,7 +34,7 @@ RUN find /opt/sapwood -path '*/kernels/*.py' -exec sh -c 'touch --date="@$(stat 
 
 FROM python:3.11-slim
 RUN useradd --create-home --uid 1000 sapwood \
- && cd / && install -d -m 700 -o sapwood keys keys/gateway keys/tokenizer keys/scheduler keys/executor keys/detokenizer
+ && cd / && install -d -m 700 -o sapwood var/log/sapwood keys keys/gateway keys/tokenizer keys/scheduler keys/executor keys/detokenizer
 COPY --from=build /opt/sapwood /opt/sapwood
 COPY --from=build --chown=sapwood /var/cache/sapwood /var/cache/sapwood
 ENV PATH=/opt/sapwood/bin:$PATH \

@@ -17,7 +17,7 @@ import httpx
 import msgspec
 
 from sapwood.api_calls.hosts import ApiHosts, Target, parse_address
-from sapwood.errors import CallFailed, CallRefused
+from sapwood.errors import CallFailed, CallRefused, ProgramError
 
 Method = Literal["GET", "POST"]
 Resolver = Callable[[str, int], Awaitable[list[str]]]
@@ -52,6 +52,7 @@ async def fetch(
     Raises:
         CallRefused: the address is none that may be called, or redirects.
         CallFailed: it gives no JSON within the limits.
+        ProgramError: the parameters cannot be sent.
     """
     target = hosts.target(url)
     try:
@@ -70,8 +71,8 @@ async def _addresses(target: Target, resolver: Resolver) -> list[str]:
     host = target.entry.host
     try:
         addresses = [host] if parse_address(host) else await resolver(host, target.port)
-    except OSError as error:
-        raise CallFailed(f"{host}: {error.strerror or error}") from error
+    except (OSError, UnicodeError) as error:  # the latter: no name that can be asked for
+        raise CallFailed(f"{host}: {getattr(error, 'strerror', None) or error}") from error
     if not addresses:
         raise CallFailed(f"{host} has no address")
     for text in addresses:
@@ -83,27 +84,29 @@ async def _addresses(target: Target, resolver: Resolver) -> list[str]:
 
 def _request(target: Target, address: str, method: Method, params: Mapping[str, object] | None) -> httpx.Request:
     """To the address, in the name of the host: in the Host header, and in what the certificate is checked against."""
-    url = target.url.copy_with(host=address, fragment=None)
+    url, content = target.url.copy_with(host=address, fragment=None), None
     headers = {
         "Host": target.url.netloc.decode(),
         "Accept": "application/json",
         "Accept-Encoding": "identity",  # so that the limit of size is one of memory
     }
+    try:
+        if method == "POST":
+            content, headers["Content-Type"] = msgspec.json.encode(params or {}), "application/json"
+        else:
+            url = url.copy_merge_params(_query(params or {}))
+    except (TypeError, ValueError, RecursionError) as error:  # a UnicodeEncodeError is a ValueError
+        raise ProgramError(f"params of a call to {_name(target)}: {error}") from error
     extensions = {"sni_hostname": target.entry.host}
-    if method == "POST":
-        return httpx.Request(
-            method,
-            url,
-            content=msgspec.json.encode(params or {}),
-            headers=headers | {"Content-Type": "application/json"},
-            extensions=extensions,
-        )
-    query = {name: _query_text(value) for name, value in (params or {}).items() if value is not None}
-    return httpx.Request(method, url.copy_merge_params(query), headers=headers, extensions=extensions)
+    return httpx.Request(method, url, content=content, headers=headers, extensions=extensions)
 
 
-def _query_text(value: object) -> str:
-    return value if isinstance(value, str) else msgspec.json.encode(value).decode()
+def _query(params: Mapping[str, object]) -> dict[str, str]:
+    """What is a text in JSON, as a date is, goes without its quotes."""
+    plain = {name: msgspec.to_builtins(value) for name, value in params.items() if value is not None}
+    return {
+        name: value if isinstance(value, str) else msgspec.json.encode(value).decode() for name, value in plain.items()
+    }
 
 
 async def _first_reached(requests: Sequence[httpx.Request], target: Target, max_bytes: int) -> bytes:
@@ -127,7 +130,7 @@ async def _exchange(request: httpx.Request, target: Target, max_bytes: int) -> b
 
 
 def _check_head(response: httpx.Response, target: Target) -> None:
-    if response.is_redirect:
+    if response.has_redirect_location:
         raise CallRefused(f"{_name(target)} redirects, which is not followed")
     if not response.is_success:
         raise CallFailed(f"{_name(target)} answers HTTP {response.status_code}")
@@ -147,7 +150,7 @@ async def _body(response: httpx.Response, target: Target, max_bytes: int) -> byt
 def _read(body: bytes, target: Target) -> Any:
     try:
         return msgspec.json.decode(body)
-    except (msgspec.DecodeError, RecursionError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise CallFailed(f"{_name(target)}: the answer is not JSON: {error}") from error
 
 

@@ -30,8 +30,10 @@ class Entry:
     port: int | None
 
     @classmethod
-    def of(cls, text: str) -> Self:
-        """Raises ProgramError for what is no host or "host:port"."""
+    def of(cls, text: object) -> Self:
+        """Raises ProgramError for what is no host or "host:port". There are no patterns: each host is listed."""
+        if not isinstance(text, str) or "*" in text:
+            raise ProgramError(f'api_hosts: {text!r}: expected a host ("api.example.com") or "host:port"')
         try:
             url = httpx.URL(f"any://{text}")
         except httpx.InvalidURL as error:

@@ -1,11 +1,15 @@
 import asyncio
+import datetime
+import enum
 import socket
+from decimal import Decimal
+from uuid import UUID
 
 import pytest
 
 from sapwood.api_calls.fetch import fetch
 from sapwood.api_calls.hosts import ApiHosts
-from sapwood.errors import CallFailed, CallRefused
+from sapwood.errors import CallFailed, CallRefused, ProgramError
 from tests.support.outside_api import answer, outside_api
 
 SUNNY = answer(b'{"sky": "clear", "celsius": 21}')
@@ -32,6 +36,44 @@ async def test_the_answer_is_the_json_value():
     assert value == {"sky": "clear", "celsius": 21}
     line = api.requests[0].partition(b"\r\n")[0]
     assert line == b"GET /forecast?day=1&place=S%C3%A3o+Paulo+%26+co&days=3 HTTP/1.1"
+
+
+class Size(enum.Enum):
+    SMALL = "s"
+
+
+async def test_what_is_a_text_in_json_goes_without_its_quotes():
+    params = {
+        "day": datetime.date(2024, 1, 2),
+        "price": Decimal("1.5"),
+        "size": Size.SMALL,
+        "id": UUID(int=1),
+        "no": None,
+    }
+    async with outside_api(forecast=SUNNY) as api:
+        await fetch(api.url("/forecast"), params | {"flag": True, "list": [1]}, listing(api))
+    query = api.requests[0].split(b" ")[1].partition(b"?")[2]
+    assert query == b"day=2024-01-02&price=1.5&size=s&id=00000000-0000-0000-0000-000000000001&flag=true&list=%5B1%5D"
+
+
+@pytest.mark.parametrize("method", ["GET", "POST"])
+@pytest.mark.parametrize("value", [object(), "\ud800"])
+async def test_what_cannot_be_sent_is_the_programs_fault(method, value):
+    async with outside_api() as api:
+        with pytest.raises(ProgramError, match="params"):
+            await fetch(api.url("/forecast"), {"a": value}, listing(api), method=method)
+
+
+async def test_a_name_that_cannot_be_asked_for():
+    host = f"{'a' * 64}.example.com"
+    with pytest.raises(CallFailed, match=host):
+        await fetch(f"http://{host}/", None, ApiHosts.of([host]))
+
+
+async def test_what_has_not_changed_is_no_redirect():
+    async with outside_api(same=answer(b"", status="304 Not Modified")) as api:
+        with pytest.raises(CallFailed, match="304"):
+            await fetch(api.url("/same"), None, listing(api))
 
 
 async def test_post_sends_json():

@@ -77,6 +77,7 @@ def test_nothing_is_listed_by_default(url):
         *("", "https://api.example.com", "api.example.com/", "api.example.com/path", "api.example.com?x", "a b"),
         *("user@api.example.com", "2130706433:80", "127.1:80", "0x7f.0.0.1:80", "127.0.0.1.:80", "0177.0.0.1:80"),
         *("127.0.0.1", "10.0.0.1", "[::1]", "169.254.169.254", "0.0.0.0", "224.0.0.1"),
+        *("*", "*.example.com", None, 5),
     ],
 )
 def test_a_list_with_something_else_in_it_is_refused(text):

@@ -15,6 +15,7 @@ from sapwood.backends.http import MAX_RETRIES, TIMEOUT_S
 from sapwood.backends.native import NativeBackend
 from sapwood.backends.openai_replies import MODELS
 from sapwood.backends.protocol import Backend, GenerateRequest, Generation, Message, Prompt
+from sapwood.errors import ProgramError
 from sapwood.loop import BACKGROUND
 from sapwood.options import SamplingOptions, sampling_of
 
@@ -159,16 +160,18 @@ def request_of(prompt: Asked, options: SamplingOptions) -> GenerateRequest:
 
 
 def _prompt_of(prompt: Asked) -> Prompt:
+    """Raises ProgramError for what is neither text nor token ids nor messages."""
     if isinstance(prompt, str):
         return prompt
-    ids = tuple(each for each in prompt if isinstance(each, int))
-    if ids:
-        return ids
-    return tuple(_message(each) for each in prompt if not isinstance(each, int))
-
-
-def _message(given: Message | Mapping[str, str]) -> Message:
-    return given if isinstance(given, Message) else Message(given["role"], given["content"])
+    if isinstance(prompt, bytes | bytearray):
+        raise ProgramError("a prompt is text, and bytes are none yet: decode them")
+    try:
+        parts = [dict(each) if isinstance(each, Mapping) else each for each in prompt]
+        of: Any = tuple[int, ...] if parts and isinstance(parts[0], int) else tuple[Message, ...]
+        found: Prompt = msgspec.convert(parts, of)
+    except (TypeError, msgspec.ValidationError) as error:
+        raise ProgramError(f"a prompt is text, token ids or messages: {error}") from error
+    return found
 
 
 async def _next(pieces: AsyncIterator[str]) -> str | None:

@@ -31,8 +31,10 @@ def as_backend(backend: AnyBackend | None) -> Backend:
             return _at(backend)
         case HasBackend():
             return backend.backend
-        case _:
+        case Backend():
             return backend
+        case _:
+            raise ProgramError(f"{backend!r} is no backend: a client, a runtime, or the URL of a Sapwood server")
 
 
 @lru_cache

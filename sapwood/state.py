@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AbstractContextManager
 from types import TracebackType
@@ -10,6 +9,7 @@ from typing import Any, Self
 
 import msgspec
 
+from sapwood.aside import aside
 from sapwood.backends.protocol import Generation
 from sapwood.checks import refuse_to_wait
 from sapwood.current import current_state, running
@@ -70,7 +70,10 @@ class State:
 
     def generation(self, name: str) -> Generation:
         """What the backend said of a generation: token counts, log-probabilities, why it ended."""
-        return self.generations(name)[0]
+        generations = self.generations(name)
+        if not generations:
+            raise ProgramError(f"{name} was not generated")
+        return generations[0]
 
     def generations(self, name: str) -> tuple[Generation, ...]:
         """All samples of it."""
@@ -150,8 +153,7 @@ class State:
             yield from flat(self._named(name))[0].pieces()
 
     async def text_async_iter(self, name: str | None = None) -> AsyncIterator[str]:
-        pieces = self.text_iter(name)
-        while (piece := await asyncio.to_thread(next, pieces, None)) is not None:
+        async for piece in aside(self.text_iter(name)):
             yield piece
 
     def defer(self, name: str | None, work: Work) -> Value:

@@ -2,7 +2,7 @@ import httpx
 import msgspec
 import pytest
 
-from sapwood import AsyncClient, Client, Message, gen, set_default_backend
+from sapwood import AsyncClient, Client, Message, ProgramError, gen, set_default_backend
 
 
 def reply(request):
@@ -62,3 +62,25 @@ async def test_async():
     async with AsyncClient("http://server", transport=httpx.MockTransport(reply)) as client:
         assert [piece async for piece in client.stream("a")] == ["ab", "c"]
         assert len(await client.generate_all("a")) == 1
+
+
+@pytest.mark.parametrize(
+    "prompt",
+    [
+        b"a",
+        None,
+        ["a"],
+        [1, {"role": "user", "content": "Hi"}],
+        [1.5],
+        [{"role": "user"}],
+        [{"role": "user", "content": 5}],
+    ],
+)
+def test_what_is_no_prompt(client, prompt):
+    with pytest.raises(ProgramError, match="a prompt is text"):
+        client.generate(prompt)
+
+
+def test_what_is_no_backend():
+    with pytest.raises(ProgramError, match="5 is no backend"):
+        set_default_backend(5)

@@ -566,6 +566,12 @@ def test_what_a_backend_says_of_a_generation(backend):
     assert len(state.generations("x")) == 2
 
 
+def test_a_choice_was_not_generated(backend):
+    state = run(function(lambda s: s.__iadd__("a" + select("x", ["a"]))), backend=backend)
+    with pytest.raises(ProgramError, match="x was not generated"):
+        state.generation("x")
+
+
 @pytest.mark.parametrize("given", [["a", "b"], lambda place: "ab"[place]])
 def test_forks_that_are_each_given_something(given, backend):
     def program(s):

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 import msgspec
 
-from sapwood.backends.protocol import Backend, Generation, Prompt, Sampling, Score
+from sapwood.backends.protocol import Backend, Generation, Prompt, Score
 from sapwood.checks import refuse_to_wait
 from sapwood.loop import BACKGROUND
 from sapwood.trace import Kind
@@ -33,7 +33,7 @@ class Situation(msgspec.Struct, frozen=True, kw_only=True):
     backend: Backend
     prompt: Prompt
     continues: bool  # the prompt's last message is unfinished
-    defaults: Sampling
+    defaults: Mapping[str, Any]  # options of generations that have none themselves
     show: Callable[[str], None] | None = None  # is told the text so far, where the program streams
 
 

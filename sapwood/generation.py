@@ -11,7 +11,7 @@ from sapwood.backends.protocol import GenerateRequest, Generation, Sampling
 from sapwood.checks import checked
 from sapwood.choices import MEASURES, Measure, unconditional_likelihood_normalized
 from sapwood.deferred import Outcome, Situation
-from sapwood.options import with_defaults
+from sapwood.options import SAMPLING_NAMES, sampling_of, with_defaults
 from sapwood.schemas import Form
 from sapwood.trace import Kind
 
@@ -19,29 +19,37 @@ TEXT = Form(str)
 
 
 class GenerationWork(msgspec.Struct, frozen=True, kw_only=True):
-    sampling: Sampling
+    options: Mapping[str, Any]  # those that were given to it, none of them None
     form: Form = TEXT
-    logprobs: bool = False
-    top_logprobs: int = 0
-    prompt_logprobs_from: int | None = None
     kind: Kind = "gen"
 
+    @property
+    def sampling(self) -> Sampling:
+        return _sampling_in(self.options)
+
     async def outcome(self, situation: Situation) -> Outcome:
-        sampling = with_defaults(self.sampling, situation.defaults)
-        request = GenerateRequest(
-            prompt=situation.prompt,
-            continues=situation.continues,
-            sampling=sampling,
-            logprobs=self.logprobs,
-            top_logprobs=self.top_logprobs,
-            prompt_logprobs_from=self.prompt_logprobs_from,
-        )
-        if situation.show is None or sampling.n > 1:
-            return await self._outcome(await situation.backend.generate(request), sampling.n)
+        request = self._request(situation, with_defaults(self.options, situation.defaults))
+        samples = request.sampling.n
+        if situation.show is None or samples > 1:
+            return await self._outcome(await situation.backend.generate(request), samples)
         last: Generation | None = None
         async for last in situation.backend.stream(request):
             situation.show(last.text)
         return await self._outcome([last] if last else [], 1)
+
+    def _request(self, situation: Situation, options: dict[str, Any]) -> GenerateRequest:
+        if self.form.stop_regex is not None:
+            options["stop_regex"] = (*options.get("stop_regex", ()), self.form.stop_regex)
+        top, start = options.get("top_logprobs_num", 0), options.get("logprob_start_len")
+        reports = options.get("return_logprob", top > 0 or start is not None)
+        return GenerateRequest(
+            prompt=situation.prompt,
+            continues=situation.continues,
+            sampling=_sampling_in(options),
+            logprobs=reports,
+            top_logprobs=top if reports else 0,
+            prompt_logprobs_from=start if reports else None,
+        )
 
     async def _outcome(self, generations: list[Generation], samples: int) -> Outcome:
         """Of several samples the value is a list; the text goes on with the first."""
@@ -55,7 +63,7 @@ class GenerationWork(msgspec.Struct, frozen=True, kw_only=True):
         return await checked(lambda: [self.form.read(text) for text in texts])
 
     def details(self) -> Mapping[str, str]:
-        return {name: str(value) for name, value in msgspec.to_builtins(self.sampling).items()}
+        return {name: str(value) for name, value in self.options.items()}
 
 
 class SelectionWork(msgspec.Struct, frozen=True, kw_only=True):
@@ -73,3 +81,7 @@ class SelectionWork(msgspec.Struct, frozen=True, kw_only=True):
 
     def details(self) -> Mapping[str, str]:
         return {"choices": ", ".join(self.choices)}
+
+
+def _sampling_in(options: Mapping[str, Any]) -> Sampling:
+    return sampling_of({name: value for name, value in options.items() if name in SAMPLING_NAMES})

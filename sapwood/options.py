@@ -6,8 +6,6 @@ import difflib
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, TypedDict
 
-import msgspec
-
 from sapwood.backends.protocol import Sampling
 from sapwood.errors import ProgramError
 
@@ -39,18 +37,26 @@ class SamplingOptions(OneSampleOptions, total=False):
     choices: Sequence[str] | None
 
 
-NAMES = frozenset(Sampling.__struct_fields__)
+SAMPLING_NAMES = frozenset(Sampling.__struct_fields__)
+REPORT_NAMES = frozenset({"return_logprob", "top_logprobs_num", "logprob_start_len", "return_text_in_logprobs"})
+NAMES = SAMPLING_NAMES | REPORT_NAMES
+CONSTRAINTS = ("regex", "json_schema", "ebnf", "choices", "dtype")
 LISTS = ("stop", "stop_token_ids", "stop_regex", "choices")
 
 
 def sampling_of(options: Mapping[str, Any]) -> Sampling:
     """Raises ProgramError for an option that there is not."""
-    check_names(options, NAMES)
+    check_names(options, SAMPLING_NAMES)
+    return Sampling(**given_of(options))
+
+
+def given_of(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Those that are not None, which is as if nothing was said. Raises ProgramError for what does not go together."""
     given = {name: value for name, value in options.items() if value is not None}
-    for name in LISTS:
-        if name in given:
-            given[name] = listed(given[name])
-    return Sampling(**given)
+    constraints = [name for name in CONSTRAINTS if name in given]
+    if len(constraints) > 1:
+        raise ProgramError(f"{' and '.join(constraints)}: an output has one constraint at most")
+    return given | {name: listed(given[name]) for name in LISTS if name in given}
 
 
 def check_names(options: Iterable[str], names: Collection[str]) -> None:
@@ -60,10 +66,11 @@ def check_names(options: Iterable[str], names: Collection[str]) -> None:
             raise ProgramError(f"there is no option {option}" + (f"; did you mean {near[0]}?" if near else ""))
 
 
-def with_defaults(own: Sampling, defaults: Sampling) -> Sampling:
-    """What is given itself, and for the rest what holds for the whole program."""
-    given = msgspec.to_builtins(own)  # leaves out what is at its default
-    return msgspec.structs.replace(defaults, **{name: getattr(own, name) for name in given})
+def with_defaults(own: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[str, Any]:
+    """What is given itself, and for the rest what holds for the whole program; its own constraint instead of that."""
+    if any(name in own for name in CONSTRAINTS):
+        defaults = {name: value for name, value in defaults.items() if name not in CONSTRAINTS}
+    return {**defaults, **own}
 
 
 def listed(value: Any) -> tuple[Any, ...]:

@@ -9,13 +9,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, overload
 
 from sapwood import batch
-from sapwood.backends.protocol import AnyBackend, Sampling
+from sapwood.backends.protocol import AnyBackend
 from sapwood.current import allowing, current_api_hosts, current_state, running
 from sapwood.default_backend import as_backend
 from sapwood.deferred import Work
 from sapwood.errors import ProgramError
 from sapwood.inputs import attached, filled
-from sapwood.options import NAMES, check_names, sampling_of
+from sapwood.options import NAMES, check_names, given_of
 from sapwood.session import Session
 from sapwood.state import State
 from sapwood.trace import Graph
@@ -73,7 +73,7 @@ class Function:
         """The program's state at its end; with `stream` at once, to be followed by `text_iter`.
 
         Args:
-            named: the program's own arguments, and sampling options that hold where a generation has none itself.
+            named: the program's own arguments, and options of `gen` that hold where a generation has none itself.
 
         Raises what goes wrong in the program, once all of its branches have ended. With `stream`, reading does.
         """
@@ -179,14 +179,14 @@ class Function:
             raise ProgramError(f"{self.name}: {error}") from None
         return functools.partial(self._program, *arguments, **whole)
 
-    def _split(self, named: Mapping[str, Any]) -> tuple[dict[str, Any], Sampling]:
-        """The program's own arguments, and the rest, which are sampling options."""
-        sampling = {name: value for name, value in named.items() if name in NAMES and name not in self._parameters}
-        own = {name: value for name, value in named.items() if name not in sampling}
+    def _split(self, named: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+        """The program's own arguments, and the rest, which are options of generations."""
+        options = {name: value for name, value in named.items() if name in NAMES and name not in self._parameters}
+        own = {name: value for name, value in named.items() if name not in options}
         if not self._takes_any:
             check_names(own, [*self._parameters, *NAMES])
-        attached(sampling)
-        return own, sampling_of(filled(sampling))
+        attached(options)
+        return own, given_of(filled(options))
 
 
 @overload

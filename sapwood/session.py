@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import CancelledError
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from sapwood.backends.protocol import Backend, Sampling
+from sapwood.backends.protocol import Backend
 from sapwood.current import current_state
 from sapwood.deferred import Deferred, Work
 from sapwood.errors import ProgramError
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 class Session:
     """Args:
+    defaults: options of generations that have none themselves.
     streams: values show their text as it comes.
     prepared: what is done in the place of some work.
     """
@@ -27,7 +28,7 @@ class Session:
         self,
         name: str,
         backend: Backend,
-        defaults: Sampling,
+        defaults: Mapping[str, Any],
         *,
         streams: bool = False,
         prepared: Callable[[Work], Work] | None = None,

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Never, Unpack, overload
 
-from sapwood.backends.protocol import Message, Sampling
+from sapwood.backends.protocol import Message
 from sapwood.choices import MEASURES, Measure, MeasureName
 from sapwood.current import current_state
 from sapwood.default_backend import default_backend
@@ -17,10 +17,8 @@ from sapwood.errors import ProgramError
 from sapwood.generation import TEXT, GenerationWork, SelectionWork
 from sapwood.inputs import work_of
 from sapwood.loop import BACKGROUND
-from sapwood.options import OneSampleOptions, listed, sampling_of
+from sapwood.options import NAMES, OneSampleOptions, check_names, given_of
 from sapwood.schemas import Form, form_of_dtype, form_of_schema
-
-CONSTRAINTS = ("regex", "json_schema", "ebnf", "choices", "dtype")
 
 
 class GenOptions(OneSampleOptions, total=False):
@@ -122,30 +120,14 @@ def image(_source: object) -> Never:
 
 
 def _generation_work(json_schema: Any, dtype: type | None, **asked: Any) -> GenerationWork:
-    constraints = asked | {"json_schema": json_schema, "dtype": dtype}
-    given = [name for name in CONSTRAINTS if constraints.get(name) is not None]
-    if len(given) > 1:
-        raise ProgramError(f"{' and '.join(given)}: an output has one constraint at most")
+    check_names(asked, NAMES)
     if isinstance(asked["choices"], str):
         raise ProgramError("choices are a list of texts, not one text")
     if asked["choices"] is not None:
         asked["choices"] = [*map(str, asked["choices"])]
-    start = asked.pop("logprob_start_len", None)
-    asked.pop("return_text_in_logprobs", None)
-    top_logprobs = asked.pop("top_logprobs_num", 0)
-    logprobs = asked.pop("return_logprob", False) or top_logprobs > 0 or start is not None
-    form = _form(json_schema, dtype)
-    if form is not TEXT:
-        asked |= {"regex": form.regex, "json_schema": form.json_schema}
-    if form.stop_regex is not None:
-        asked["stop_regex"] = (*listed(asked.get("stop_regex") or ()), form.stop_regex)
-    return GenerationWork(
-        sampling=sampling_of(asked),
-        form=form,
-        logprobs=logprobs,
-        top_logprobs=top_logprobs,
-        prompt_logprobs_from=start,
-    )
+    options = given_of(asked | {"json_schema": json_schema, "dtype": dtype})
+    form = _form(options.pop("json_schema", None), options.pop("dtype", None))
+    return GenerationWork(options=options | given_of({"regex": form.regex, "json_schema": form.json_schema}), form=form)
 
 
 def _selection_work(choices: Any, measure: MeasureName | Measure) -> SelectionWork:
@@ -180,7 +162,5 @@ def _value(name: str | None, work: Work) -> Any:
 def _one_turn(prompt: str | None, work: Work) -> Any:
     if prompt is None:
         raise ProgramError("outside of a program the first argument is the prompt")
-    situation = Situation(
-        backend=default_backend(), prompt=(Message("user", prompt),), continues=False, defaults=Sampling()
-    )
+    situation = Situation(backend=default_backend(), prompt=(Message("user", prompt),), continues=False, defaults={})
     return BACKGROUND.result(work.outcome(situation)).value

@@ -31,6 +31,8 @@ class Candidate(Senior, Protocol):
 
 SortKey: TypeAlias = tuple[int, ...]
 
+GAIN_TOKENS = 16  # of a prefix: fewer more are no reason to go first, since any two prompts may begin with one word
+
 
 def arrival(candidate: Candidate) -> SortKey:
     """First come, first served."""
@@ -38,8 +40,8 @@ def arrival(candidate: Candidate) -> SortKey:
 
 
 def longest_prefix(candidate: Candidate) -> SortKey:
-    """Who has most in the cache first, before it is evicted."""
-    return (-candidate.hint_tokens, candidate.order)
+    """Who has most in the cache first, before it is evicted; by arrival among those that have about as much."""
+    return (-(candidate.hint_tokens // GAIN_TOKENS), candidate.order)
 
 
 def longest_output(candidate: Candidate) -> SortKey:

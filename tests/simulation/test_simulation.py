@@ -12,7 +12,7 @@ from math import ceil, log2
 
 import pytest
 
-from services.scheduler import promises, request, trials
+from services.scheduler import policy, promises, request, trials
 from shared import wire
 from tests.simulation.mutants import MUTANTS, Mutant
 from tests.simulation.world import Weather, World
@@ -21,7 +21,7 @@ SEEDS = 500
 MUTANT_SEEDS = 150
 POISONED_SEEDS = 40
 GROWTH_TOKENS = 4  # little room to spare, so that outputs outgrow it and preemption is common
-LEAST_PROMISE_TOKENS = 4  # prompts are short here
+LEAST_PROMISE_TOKENS = GAIN_TOKENS = 4  # prompts are short here
 
 
 @pytest.fixture(autouse=True)
@@ -30,6 +30,7 @@ def _small_scale(monkeypatch):
     monkeypatch.setattr(trials, "PATIENCE_S", 0.5)
     monkeypatch.setattr(trials, "TURN_S", 0.2)
     monkeypatch.setattr(promises, "LEAST_PROMISE_TOKENS", LEAST_PROMISE_TOKENS)
+    monkeypatch.setattr(policy, "GAIN_TOKENS", GAIN_TOKENS)
 
 
 def run_seeds(count: int, world: Callable[[int], World]) -> None:

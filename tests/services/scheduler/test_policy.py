@@ -9,9 +9,9 @@ from tests.services.scheduler.toy_tree import Waiter
 
 WAITERS = [
     Waiter(1, max_new_tokens=7, hint_tokens=0),
-    Waiter(2, max_new_tokens=9, hint_tokens=5),
-    Waiter(3, max_new_tokens=9, hint_tokens=8),
-    Waiter(4, max_new_tokens=1, hint_tokens=8),
+    Waiter(2, max_new_tokens=9, hint_tokens=50),
+    Waiter(3, max_new_tokens=9, hint_tokens=80),
+    Waiter(4, max_new_tokens=1, hint_tokens=80),
 ]
 
 
@@ -27,6 +27,12 @@ def test_each_key_prefers_what_it_is_named_for_and_then_the_oldest():
     assert ranked(policy.arrival) == [1, 2, 3, 4]
     assert ranked(policy.longest_prefix) == [3, 4, 2, 1]
     assert ranked(policy.longest_output) == [2, 3, 1, 4]
+
+
+def test_a_few_tokens_more_in_the_cache_are_no_reason_to_go_first():
+    by_chance = [Waiter(order, hint_tokens=hint) for order, hint in enumerate((24, 25, 24, 27, 31))]
+    assert ranked(policy.longest_prefix, by_chance) == [0, 1, 2, 3, 4]
+    assert ranked(policy.longest_prefix, [*by_chance, Waiter(5, hint_tokens=24 + policy.GAIN_TOKENS)])[0] == 5
 
 
 def test_the_policies_by_name():

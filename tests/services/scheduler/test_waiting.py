@@ -6,6 +6,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from services.scheduler import policy as policy_module
 from services.scheduler.fair_shares import FairShares
 from services.scheduler.prefix_index import PrefixIndex
 from services.scheduler.waiting import WaitingQueue
@@ -13,8 +14,16 @@ from shared import config, wire
 from tests.services.scheduler.toy_tree import ToyTree, Waiter, common, packed
 
 MAX_WAIT_S = 30.0
+GAIN_TOKENS = 2  # prompts are short here
 policies = st.sampled_from(get_args(config.Policy))
 runs = st.lists(st.integers(0, 2), min_size=1, max_size=6)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def short_prompts():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(policy_module, "GAIN_TOKENS", GAIN_TOKENS)
+        yield
 
 
 def queue_of(policy="lpm", index=None, shares=None):
@@ -37,7 +46,11 @@ def preference(policy, request, now_s):
     """Smaller goes first, whoever's request it is."""
     if is_overdue(request, now_s):
         return False, request.order
-    return True, {"lpm": -request.hint_tokens, "lof": -request.max_new_tokens}.get(policy, 0), request.order
+    return (
+        True,
+        {"lpm": -(request.hint_tokens // GAIN_TOKENS), "lof": -request.max_new_tokens}.get(policy, 0),
+        request.order,
+    )
 
 
 def sorted_by_rules(policy, requests, now_s):

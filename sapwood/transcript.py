@@ -48,14 +48,13 @@ def prompt_of(parts: Sequence[Part]) -> tuple[Prompt, bool]:
 
 def messages_of(parts: Sequence[Part]) -> list[Message]:
     """Of a chat program. All values are there."""
-    messages: list[Message] = []
+    written: list[tuple[Opened, list[str]]] = []
     for part in parts:
         if isinstance(part, Opened):
-            messages.append(Message(part.role, "", part.tool_call_id))
+            written.append((part, []))
         else:
-            last = messages[-1]
-            messages[-1] = msgspec.structs.replace(last, content=last.content + _text(part))
-    return messages
+            written[-1][1].append(_text(part))
+    return [Message(opened.role, "".join(texts), opened.tool_call_id) for opened, texts in written]
 
 
 def text_of(parts: Sequence[Part]) -> str:

@@ -31,6 +31,7 @@ class Writer:
         self.parts: list[Part] = list(origin.parts) if origin else []
         self.names: dict[str, Named] = dict(origin.names) if origin else {}
         self.inherited = len(self.parts)  # so many parts are the origin's
+        self._last: list[Deferred] = list(origin._last) if origin else []  # when these are there, all values are
         self._inherited_names = dict(self.names)
         self.branch: tuple[int, ...] = (*origin.branch, origin._forks) if origin else ()
         self._roles: list[Opened] = list(origin._roles) if origin else []  # of the blocks that the program is in
@@ -177,12 +178,13 @@ class Writer:
             raise ProgramError(
                 f"{deferred.name} stands in a message of {self._roles[-1].role}: only the assistant generates"
             )
-        so_far = tuple(self.parts)
+        so_far, before = tuple(self.parts), self._last
         deferred.reads, self.session.reads = tuple(self.session.reads), []
         with self.session.bell:
             self.session.check_going_on()
-            deferred.start(deferred_in(so_far), lambda show: self._situation(so_far, show))
+            deferred.start(before, lambda show: self._situation(so_far, show))
             self._append(deferred)
+            self._last = [deferred]
         if deferred.name is not None:
             self.names[deferred.name] = deferred
 
@@ -200,6 +202,8 @@ class Writer:
         if part != "":
             self._open()
             self._append(part)
+            if isinstance(part, Deferred):
+                self._last.append(part)
 
     def _open(self) -> None:
         """Make sure that what comes stands in a message, if the program has any."""

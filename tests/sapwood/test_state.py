@@ -1,3 +1,4 @@
+import asyncio
 from contextlib import suppress
 
 import pytest
@@ -6,7 +7,9 @@ from hypothesis import strategies as st
 
 from sapwood import ProgramError, assistant, function, gen, role, run, select, system, user
 from sapwood.backends.protocol import Message
+from sapwood.deferred import Deferred
 from sapwood.roles import assistant_begin, assistant_end, user_begin
+from sapwood.values import Value
 from tests.support.fake_backend import FakeBackend
 
 
@@ -109,6 +112,40 @@ def test_a_fork_can_be_told_what_another_generated(backend):
     state = run(function(program), backend=backend)
     assert backend.prompts == ["a", "b1"]
     assert state.text() == "c2"
+
+
+def test_each_generation_waits_for_the_one_before_it_alone(backend, monkeypatch):
+    waited = []
+    wait = Deferred.wait
+    monkeypatch.setattr(Deferred, "wait", lambda self: waited.append(self.name) or wait(self))
+
+    def program(s):
+        for place in range(9):
+            s += "-" + gen(f"x{place}")
+
+    assert program_text(program, backend) == "-1-2-3-4-5-6-7-8-9"
+    assert sorted(waited) == [f"x{place}" for place in range(8)]
+
+
+def test_a_value_of_another_branch_is_waited_for_too():
+    class Slow(FakeBackend):
+        async def generate(self, request):
+            for _ in range(9 if request.prompt.endswith("slow") else 0):
+                await asyncio.sleep(0)
+            return await super().generate(request)
+
+    backend = Slow()
+
+    def program(s):
+        s += "a" + gen("x")
+        slow, quick = s.fork(2)
+        slow += " slow" + gen("y")
+        made = slow._writer.names["y"]
+        quick._writer._put_value(Value(made, slow))
+        quick += " and " + gen("z")
+        return quick.text()
+
+    assert run(function(program), backend=backend).result == "a12 and 3"
 
 
 @pytest.mark.parametrize("as_block", [False, True])

@@ -11,6 +11,7 @@ from sapwood.backends.protocol import GenerateRequest, Generation, Sampling
 from sapwood.checks import checked
 from sapwood.choices import MEASURES, Measure, unconditional_likelihood_normalized
 from sapwood.deferred import Outcome, Situation
+from sapwood.errors import BackendError
 from sapwood.options import SAMPLING_NAMES, sampling_of, with_defaults
 from sapwood.schemas import Form
 from sapwood.trace import Kind
@@ -35,7 +36,9 @@ class GenerationWork(msgspec.Struct, frozen=True, kw_only=True):
         last: Generation | None = None
         async for last in situation.backend.stream(request):
             situation.show(last.text)
-        return await self._outcome([last] if last else [], 1)
+        if last is None:
+            raise BackendError("the stream of an answer was empty")
+        return await self._outcome([last], 1)
 
     def _request(self, situation: Situation, options: dict[str, Any]) -> GenerateRequest:
         if self.form.stop_regex is not None:

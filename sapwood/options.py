@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import difflib
+import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, TypedDict
+
+import msgspec
 
 from sapwood.backends.protocol import Sampling
 from sapwood.errors import ProgramError
@@ -45,9 +48,23 @@ LISTS = ("stop", "stop_token_ids", "stop_regex", "choices")
 
 
 def sampling_of(options: Mapping[str, Any]) -> Sampling:
-    """Raises ProgramError for an option that there is not."""
+    """Raises ProgramError for an option that there is not, and for a value that is none of it.
+
+    A text that a program has may serve as a number.
+    """
     check_names(options, SAMPLING_NAMES)
-    return Sampling(**given_of(options))
+    given = given_of(options)
+    if isinstance(given.get("logit_bias"), Mapping):
+        given["logit_bias"] = {str(token_id): bias for token_id, bias in given["logit_bias"].items()}
+    try:
+        sampling = msgspec.convert(given, Sampling, strict=False)
+    except msgspec.ValidationError as error:
+        raise ProgramError(f"an option has a value that is none of it: {error}") from error
+    for name in given:
+        value = getattr(sampling, name)
+        if isinstance(value, float) and not math.isfinite(value):
+            raise ProgramError(f"{name}: {value} is no number to ask for")
+    return sampling
 
 
 def given_of(options: Mapping[str, Any]) -> dict[str, Any]:
@@ -74,4 +91,4 @@ def with_defaults(own: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[s
 
 
 def listed(value: Any) -> tuple[Any, ...]:
-    return (value,) if isinstance(value, str) else tuple(value)
+    return tuple(value) if isinstance(value, Iterable) and not isinstance(value, str) else (value,)

@@ -6,6 +6,7 @@ Only reads what was asked for; what is done about it is in `generation`.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from enum import Enum
 from typing import Any, Never, Unpack, overload
 
 from sapwood.backends.protocol import Message
@@ -124,20 +125,25 @@ def _generation_work(json_schema: Any, dtype: type | None, **asked: Any) -> Gene
     if isinstance(asked["choices"], str):
         raise ProgramError("choices are a list of texts, not one text")
     if asked["choices"] is not None:
-        asked["choices"] = [*map(str, asked["choices"])]
+        asked["choices"] = [*map(_choice, asked["choices"])]
     options = given_of(asked | {"json_schema": json_schema, "dtype": dtype})
     form = _form(options.pop("json_schema", None), options.pop("dtype", None))
     return GenerationWork(options=options | given_of({"regex": form.regex, "json_schema": form.json_schema}), form=form)
 
 
 def _selection_work(choices: Any, measure: MeasureName | Measure) -> SelectionWork:
-    if isinstance(choices, str) or not choices or "" in choices:
+    texts = () if isinstance(choices, str) else tuple(map(_choice, choices))
+    if not texts or "" in texts:
         raise ProgramError("select takes a list of one choice or more, and none of them empty")
     if isinstance(measure, str):
         if measure not in MEASURES:
             raise ProgramError(f"there is no method {measure}: there are {', '.join(MEASURES)}")
         measure = MEASURES[measure]
-    return SelectionWork(choices=tuple(map(str, choices)), measure=measure)
+    return SelectionWork(choices=texts, measure=measure)
+
+
+def _choice(value: Any) -> str:
+    return str(value.value if isinstance(value, Enum) else value)
 
 
 def _form(json_schema: Any, dtype: type | None) -> Form:

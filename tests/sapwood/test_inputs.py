@@ -25,7 +25,7 @@ def backend():
         (lambda v: {"regex": "a" + v}, "regex", "a1"),
         (lambda v: {"ebnf": v}, "ebnf", "1"),
         (lambda v: {"json_schema": {"enum": [v, {"x": v}]}}, "json_schema", '{"enum":["1",{"x":"1"}]}'),
-        (lambda v: {"logit_bias": {"7": v}}, "logit_bias", {"7": "1"}),
+        (lambda v: {"logit_bias": {"7": v}}, "logit_bias", {"7": 1.0}),
     ],
 )
 def test_an_option_may_be_a_value_or_hold_one(options, field, became, backend):

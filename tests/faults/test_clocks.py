@@ -17,7 +17,7 @@ FOR_PEOPLE = {
     "services/gateway/app.py": "when the model was `created`, in /v1/models",
     "services/gateway/serving.py": "when a reply was `created`",
     "services/tokenizer/jinja_sandbox.py": "a template's strftime_now",
-    "shared/launcher.py": "the age of a status file, which the same machine's clock has dated",
+    "shared/status_files.py": "the age of a status file, which the same machine's clock has dated",
 }
 
 

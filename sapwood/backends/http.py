@@ -176,6 +176,6 @@ def _as_ours(base_url: str) -> Iterator[None]:
     try:
         yield
     except (httpx.TimeoutException, TimeoutError) as error:
-        raise TimedOut(f"{base_url}: {type(error).__name__}") from error
+        raise TimedOut(f"{base_url}: no answer in the time allowed ({type(error).__name__})") from error
     except (httpx.HTTPError, UnicodeError) as error:  # the latter of a name that is none
         raise ConnectionFailed(f"{base_url}: {str(error) or type(error).__name__}") from error

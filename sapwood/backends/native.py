@@ -11,12 +11,11 @@ import msgspec
 from sapwood.backends.http import MAX_RETRIES, TIMEOUT_S, Http
 from sapwood.backends.native_replies import EVENT, REPLIES, Tokens, generation_of, generations_of
 from sapwood.backends.protocol import GenerateRequest, Generation, Message, Prompt, Score
-from sapwood.backends.scoring import common, continued, own_tokens
+from sapwood.backends.scoring import AT_ONCE, common, continued, own_tokens
 
 PATH = "/generate"
 NOTHING_NEW = {"max_new_tokens": 0}
 END_TOKENS = 8  # of a prompt, among which a choice mostly begins
-AT_ONCE = 64  # prompts of one request; servers take 128 by default
 
 NAMES = {"max_tokens": "max_new_tokens", "min_tokens": "min_new_tokens"}
 

@@ -16,6 +16,7 @@ import msgspec
 from sapwood.backends.http import MAX_RETRIES, TIMEOUT_S, Http
 from sapwood.backends.openai_replies import ANSWER, ECHO, MODELS, Model, generations_of, scores_of
 from sapwood.backends.protocol import GenerateRequest, Generation, Sampling, Score
+from sapwood.backends.scoring import AT_ONCE
 from sapwood.errors import BackendError, ProgramError, ServerError
 
 OPENAI_URL = "https://api.openai.com/v1"
@@ -95,10 +96,13 @@ class OpenAI:
                 "unconditional likelihood: OpenAI's API scores no tokens; use a Sapwood server's own URL"
             )
         endpoint = await self._found()
-        body = {"model": endpoint.model, "prompt": [prompt + choice for choice in choices]}
-        asked = {"echo": True, "logprobs": 1, "max_tokens": 0 if endpoint.is_ours else 1}
-        reply = await self.http.post("/completions", body | asked, ECHO)
-        return scores_of(reply, prompt, choices)
+        asked = {"model": endpoint.model, "echo": True, "logprobs": 1, "max_tokens": 0 if endpoint.is_ours else 1}
+        scores: list[Score] = []
+        for first in range(0, len(choices), AT_ONCE):
+            some = choices[first : first + AT_ONCE]
+            prompts = {"prompt": [prompt + choice for choice in some]}
+            scores += scores_of(await self.http.post("/completions", asked | prompts, ECHO), prompt, some)
+        return scores
 
     async def aclose(self) -> None:
         await self.http.aclose()

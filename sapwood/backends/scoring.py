@@ -15,6 +15,7 @@ from sapwood.backends.protocol import GenerateRequest, Message, TokenLogprob
 from sapwood.errors import ProgramError
 
 ASSISTANT = "assistant"
+AT_ONCE = 64  # prompts of one request; servers take 128 by default
 REPLACEMENT = "\ufffd"
 
 

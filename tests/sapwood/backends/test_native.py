@@ -2,8 +2,9 @@ import httpx
 import msgspec
 import pytest
 
-from sapwood.backends.native import AT_ONCE, END_TOKENS, NativeBackend, body_of
+from sapwood.backends.native import END_TOKENS, NativeBackend, body_of
 from sapwood.backends.protocol import GenerateRequest, Message, Sampling, TokenLogprob
+from sapwood.backends.scoring import AT_ONCE
 from sapwood.errors import BackendError
 
 

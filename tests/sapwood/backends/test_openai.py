@@ -4,6 +4,7 @@ import pytest
 
 from sapwood.backends.openai import OpenAI
 from sapwood.backends.protocol import GenerateRequest, Message, Sampling
+from sapwood.backends.scoring import AT_ONCE
 from sapwood.errors import BackendError, ProgramError
 
 USAGE = {"prompt_tokens": 4, "completion_tokens": 1, "prompt_tokens_details": {"cached_tokens": 3}}
@@ -117,3 +118,14 @@ async def test_an_endpoint_without_models(status, body):
 async def test_a_model_that_is_named_need_not_be_listed():
     (generation,) = await without_models(404, {}, "m").generate(GenerateRequest(prompt="a"))
     assert generation.text == "x"
+
+
+async def test_more_choices_than_a_request_takes_are_divided():
+    def echo(count):
+        logprobs = {"token_logprobs": [None, -1.0], "tokens": ["a", "b"], "text_offset": [0, 1]}
+        return {"choices": [{"index": index, "logprobs": logprobs} for index in range(count)]}
+
+    server = Server("someone", echo(AT_ONCE), echo(1))
+    scores = await server.backend().score(GenerateRequest(prompt="a"), ["b"] * (AT_ONCE + 1))
+    assert len(scores) == AT_ONCE + 1
+    assert [len(body["prompt"]) for _, body in server.asked] == [AT_ONCE, 1]

@@ -13,7 +13,7 @@ from collections import Counter
 
 import msgspec
 
-from shared import wire
+from shared import fair_room, wire
 from shared.drain_rate import DrainRate
 
 HOLD_S = 0.5  # the longest that a tenant is refused here for what the scheduler has said
@@ -52,8 +52,8 @@ class Admission:
         if line is not None and line.error is not None and now_s < line.held_until_s:
             return self._in_turn(tenant, line.error, now_s)
         own = self._open[tenant] if tenant else 0
-        excess = own + count - (self._max_open - self.open)
-        if excess <= 0:
+        excess = fair_room.excess(count, own=own, free=self._max_open - self.open)
+        if not excess:
             return None
         wait_s = self._drain.wait_s(now_s, requests=excess)
         retry_after_s = UNKNOWN_S if wait_s is None else wait_s

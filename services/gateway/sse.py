@@ -22,6 +22,8 @@ HEADERS = {
     "X-Accel-Buffering": "no",  # nginx would collect the events
 }
 
+LONGEST_RETRY_AFTER_S = 60  # what is longer, clients of OpenAI's do not heed
+
 _encoder = msgspec.json.Encoder()
 
 
@@ -37,7 +39,9 @@ def retry_headers(error: wire.Error) -> dict[str, str]:
     """Clients of OpenAI's and Anthropic's try again on 429 and on all from 500 on, unless they are told not to."""
     if not may_pass(error):
         return {"x-should-retry": "false"}
-    return {} if error.retry_after_s is None else {"Retry-After": str(math.ceil(error.retry_after_s))}
+    if error.retry_after_s is None:
+        return {}
+    return {"Retry-After": str(min(math.ceil(error.retry_after_s), LONGEST_RETRY_AFTER_S))}
 
 
 class EventStream:

@@ -1,8 +1,7 @@
 """Whether a request is taken in at all, and for how many tokens. Early and clear, before anything is spent on it.
 
-What waits is bounded in requests and in tokens. No tenant may have more waiting than there is room left: so one that
-floods the server fills half of the queue, two of them a third each, and there is always room for another. A server
-without keys has one tenant, which has it all.
+What waits is bounded in requests and in tokens, and tenants share the room (`shared/fair_room.py`). A server without
+keys has one tenant, which has it all.
 """
 
 from __future__ import annotations
@@ -10,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from services.scheduler.backlog import NOTHING, Load, total
-from shared import wire
+from shared import fair_room, wire
 from shared.config import SchedulerConfig
 from shared.drain_rate import DrainRate
 from shared.namespaces import tenant_of
@@ -53,11 +52,12 @@ def _no_room(
 ) -> wire.Error | None:
     tenant, in_all = tenant_of(submit.namespace), total(waiting)
     own, turns = waiting.get(tenant, NOTHING) if tenant else NOTHING, _turns(submit, waiting)
-    excess = own.requests + 1 - (config.max_queued_requests - in_all.requests)
+    excess = fair_room.excess(1, own=own.requests, free=config.max_queued_requests - in_all.requests)
     if excess > 0:
         wait_s = drain.wait_s(now_s, requests=excess * turns)
         return _overloaded(f"{in_all.requests} requests", drain.still_s(now_s) if wait_s is None else wait_s)
-    excess = own.tokens + len(submit.prompt_token_ids) - (config.max_queued_tokens - in_all.tokens)
+    free_tokens = config.max_queued_tokens - in_all.tokens
+    excess = fair_room.excess(len(submit.prompt_token_ids), own=own.tokens, free=free_tokens)
     if excess > 0 and waiting:  # else it would never be taken in
         wait_s = drain.wait_s(now_s, tokens=excess * turns)
         return _overloaded(f"{in_all.tokens} prompt tokens", drain.still_s(now_s) if wait_s is None else wait_s)

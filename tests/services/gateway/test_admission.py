@@ -18,9 +18,10 @@ def test_without_keys_all_room_is_everybodys():
     assert admission.refusal("", 2, NOW_S) is None
 
 
-def test_a_tenant_never_has_more_open_than_there_is_room_left():
-    admission = Admission(max_open=4)
-    admission.opened("a", 2, NOW_S)
+def test_a_tenant_leaves_a_little_room_for_others():
+    admission = Admission(max_open=8)
+    assert admission.refusal("a", 7, NOW_S) is None
+    admission.opened("a", 7, NOW_S)
     assert admission.refusal("a", 1, NOW_S).status == 429
     assert admission.refusal("b", 1, NOW_S) is None
 

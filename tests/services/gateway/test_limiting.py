@@ -45,7 +45,7 @@ async def test_a_refusal_says_what_is_used_up_and_when_to_come_back(limited):
             "rate_limit_exceeded",
         )
         assert "2 requests a minute" in reply["error"]["message"]
-        assert headers["Retry-After"] == "61"
+        assert headers["Retry-After"] == "60"
         assert headers["x-ratelimit-remaining-requests"] == "0"
         assert len(served.pipeline.encodes) == 2
         for others in (BOB, ROOT):

@@ -164,12 +164,16 @@ async def test_a_wrong_key(served):
             await client.models.list()
 
 
-async def test_too_much_and_too_bad(client, served):
-    served.pipeline.reject_error = wire.Error("the queue is full", "overloaded", status=429, retry_after_s=1.0)
-    with pytest.raises(openai.RateLimitError):
-        await client.completions.create(model="tiny", prompt="x")
-    served.pipeline.reject_error = wire.Error("broken", "internal_error", status=500)
-    with pytest.raises(openai.InternalServerError):
+@pytest.mark.parametrize(
+    ("error", "exception"),
+    [
+        (wire.Error("the queue is full", "overloaded", status=429, retry_after_s=1.0), openai.RateLimitError),
+        (wire.Error("broken", "internal_error", status=500), openai.InternalServerError),
+    ],
+)
+async def test_too_much_and_too_bad(client, served, error, exception):
+    served.pipeline.reject_error = error
+    with pytest.raises(exception):
         await client.completions.create(model="tiny", prompt="x")
 
 

@@ -31,20 +31,21 @@ def test_without_keys_the_whole_queue_is_everybodys():
     assert (error.status, error.code) == (429, "overloaded")
 
 
-def test_a_tenant_has_never_more_waiting_than_there_is_room_left():
-    assert refusal({"a": Load(4, 40)}, namespace="a") is None
-    assert refusal({"a": Load(5, 50)}, namespace="a").code == "overloaded"
-    assert refusal({"a": Load(5, 50)}, namespace="b") is None
-    assert refusal({"a": Load(5, 50), "b": Load(2, 20)}, namespace="b") is None
-    assert refusal({"a": Load(5, 50), "b": Load(3, 30)}, namespace="b").code == "overloaded"
-    assert refusal({"a": Load(5, 50), "b": Load(3, 30)}, namespace="c") is None
+def test_a_tenant_leaves_a_little_room_for_others():
+    assert refusal({"a": Load(8, 80)}, namespace="a") is None
+    assert refusal({"a": Load(9, 90)}, namespace="a").code == "overloaded"
+    assert refusal({"a": Load(9, 90)}, namespace="b") is None
+    assert refusal({"a": Load(4, 40), "b": Load(4, 40)}, namespace="b") is None
+    assert refusal({"a": Load(2, 20), "b": Load(7, 70)}, namespace="b").code == "overloaded"
+    assert refusal({"a": Load(2, 20), "b": Load(7, 70)}, namespace="a") is None
 
 
 def test_the_tokens_of_prompts_that_wait_are_bounded_too():
     assert refusal({"": Load(2, 900)}, prompt=100) is None
     assert "900 prompt tokens" in refusal({"": Load(2, 900)}, prompt=101).message
-    assert refusal({"a": Load(1, 400)}, prompt=101, namespace="a") is None
-    assert refusal({"a": Load(1, 500)}, prompt=101, namespace="a").code == "overloaded"
+    assert refusal({"a": Load(1, 775)}, prompt=100, namespace="a") is None
+    assert refusal({"a": Load(1, 870)}, prompt=100, namespace="a").code == "overloaded"
+    assert refusal({"a": Load(1, 870)}, prompt=100, namespace="b") is None
 
 
 def test_a_prompt_beyond_the_bound_is_taken_in_when_nobody_waits():
@@ -56,7 +57,7 @@ def test_a_prompt_beyond_the_bound_is_taken_in_when_nobody_waits():
     [
         ({"": Load(10, 100)}, draining(3.0), {}, 3.0),
         ({"": Load(12, 120)}, draining(3.0), {}, 9.0),  # after retries, which pass the bound
-        ({"a": Load(5, 50), "b": Load(1, 10)}, draining(1.0), {"namespace": "a"}, 4.0),  # two of its own, in turns
+        ({"a": Load(8, 80), "b": Load(1, 10)}, draining(1.0), {"namespace": "a"}, 2.0),  # one of its own, in turns
         ({"": Load(1, 980)}, draining(1.0), {"prompt": 100}, 8.0),
         ({"": Load(10, 100)}, draining(0.001), {}, admission.LEAST_RETRY_AFTER_S),
         ({"": Load(10, 100)}, draining(100.0), {}, 30.0),

@@ -2,10 +2,11 @@
 """Ten times the load that a server can sustain: who gets in, how long they wait, how soon the others hear that not.
 
 Starts servers of its own. Sustainable is what a closed loop gets; the flood comes at random moments, whatever the
-server says. Outputs are long, so that on a machine of few cores the refused ones do not cost what is measured. Then two
-tenants: one floods, and the other asks now and then.
+server says. Outputs are long, so that on a machine of few cores the refused ones do not cost what is measured. Then
+loop and flood in turns, for what a second of the executor's CPU time brings: that counts where the machine has other
+work too. Then two tenants: one floods, and the other asks now and then.
 
-    .venv/bin/python scripts/bench/overload.py [--factor 10] [--seconds 120] [--tenant-seconds 180]
+    .venv/bin/python scripts/bench/overload.py [--factor 10] [--seconds 120] [--turns 4] [--tenant-seconds 180]
 """
 
 from __future__ import annotations
@@ -13,8 +14,9 @@ from __future__ import annotations
 import argparse
 import asyncio
 import re
+import statistics
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 import psutil
@@ -32,17 +34,27 @@ PROCESSES = ("gateway", "tokenizer", "scheduler", "executor", "detokenizer")
 FLOOD_KEY, QUIET_KEY = "key-of-the-flood", "key-of-the-quiet-one"
 
 
+@dataclass(frozen=True)
+class Pace:
+    tok_s: float
+    cores: dict[str, float]  # that a stage has kept busy
+
+    @property
+    def tok_per_cpu_s(self) -> float:
+        """Of the executor's time."""
+        return self.tok_s / self.cores["executor"]
+
+
 @dataclass
 class Watch:
-    """Of a flood, as it goes on."""
+    """What a server does while something goes on."""
 
     client: Client
     deployment: Deployment
     rss_mib: dict[str, list[float]] = field(default_factory=dict)
-    cores: dict[str, float] = field(default_factory=dict)  # that a stage has kept busy
-    tok_s: float = 0.0
 
-    async def run(self, seconds: float) -> None:
+    async def run(self, seconds: float) -> Pace:
+        """Once it has settled."""
         await asyncio.sleep(SETTLE_S)
         processes = stages(self.deployment)
         start_s, before = time.perf_counter(), await decoded_tokens(self.client)
@@ -51,10 +63,9 @@ class Watch:
             for name, process in processes.items():
                 self.rss_mib.setdefault(name, []).append(process.memory_info().rss / 2**20)
             await asyncio.sleep(min(SAMPLE_S, left_s))
-        after = await decoded_tokens(self.client)
-        wall_s = time.perf_counter() - start_s
-        self.tok_s = (after - before) / wall_s
-        self.cores = {name: (cpu_s(process) - busy_s[name]) / wall_s for name, process in processes.items()}
+        after, wall_s = await decoded_tokens(self.client), time.perf_counter() - start_s
+        cores = {name: (cpu_s(process) - busy_s[name]) / wall_s for name, process in processes.items()}
+        return Pace((after - before) / wall_s, cores)
 
 
 async def decoded_tokens(client: Client) -> float:
@@ -79,27 +90,23 @@ def cpu_s(process: psutil.Process) -> float:
     return times.user + times.system
 
 
-async def best_tok_s(client: Client, concurrency: int) -> float:
-    """Of a closed loop, once it runs."""
+async def best_pace(client: Client, concurrency: int, deployment: Deployment) -> Pace:
+    """Of a closed loop."""
     running = asyncio.create_task(client.closed_loop(concurrency, LOOP_S + SETTLE_S))
-    await asyncio.sleep(SETTLE_S)
-    start_s, before = time.perf_counter(), await decoded_tokens(client)
-    await asyncio.sleep(LOOP_S - 1.0)
-    rate = (await decoded_tokens(client) - before) / (time.perf_counter() - start_s)
+    pace = await Watch(client, deployment).run(LOOP_S + SETTLE_S - 1.0)
     await running
-    return rate
+    return pace
 
 
 async def lone_ttfts(client: Client) -> list[float]:
     return [(await client.ask()).ttft_s for _ in range(LONE_REQUESTS)]
 
 
-async def flooded(client: Client, rate: float, seconds: float, deployment: Deployment) -> tuple[list[Asked], Watch]:
-    watch = Watch(client, deployment)
+async def flooded(client: Client, rate: float, seconds: float, watch: Watch) -> tuple[list[asyncio.Task[Asked]], Pace]:
+    """Those that were sent may be open still."""
     watching = asyncio.create_task(watch.run(seconds))
     sent = await client.arrivals(rate, seconds)
-    await watching
-    return list(await asyncio.gather(*sent)), watch
+    return sent, await watching
 
 
 async def one_tenant(deployment: Deployment, arguments: argparse.Namespace) -> None:
@@ -107,32 +114,81 @@ async def one_tenant(deployment: Deployment, arguments: argparse.Namespace) -> N
     async with connected(*shape, seed=1) as client:
         await client.closed_loop(arguments.running, SETTLE_S)  # warm
         async with connected(deployment.url, arguments.prompt_words, 8, seed=2) as lone:
-            unloaded = await lone_ttfts(lone)
-        best = await best_tok_s(client, arguments.running + arguments.queued // 2)
-        rate = best / arguments.new_tokens
-        asked, watch = await flooded(client, arguments.factor * rate, arguments.seconds, deployment)
-        again = await best_tok_s(client, arguments.running + arguments.queued // 2)
-    best = max(best, again)
-    p95_s, bound_s = _quantile(unloaded, 0.95), arguments.queued / rate
-    print(f"best {best:.0f} tok/s, which is {rate:.2f} requests/s; a full queue is worked off in {bound_s:.1f} s")
-    print(f"unloaded ttft p95 {p95_s * 1000:.0f} ms; so accepted ones have {2 * p95_s + bound_s:.1f} s to begin\n")
+            p95_s = _quantile(await lone_ttfts(lone), 0.95)
+        best = await best_pace(client, arguments.running + arguments.queued // 2, deployment)
+        rate = best.tok_s / arguments.new_tokens
+        if arguments.seconds:
+            await overloaded(client, rate, p95_s, best, deployment, arguments)
+        if arguments.turns:
+            await in_turns(client, rate, deployment, arguments)
+
+
+async def overloaded(
+    client: Client, rate: float, p95_s: float, best: Pace, deployment: Deployment, arguments: argparse.Namespace
+) -> None:
+    watch = Watch(client, deployment)
+    sent, pace = await flooded(client, arguments.factor * rate, arguments.seconds, watch)
+    asked = await asyncio.gather(*sent)
+    again = await best_pace(client, arguments.running + arguments.queued // 2, deployment)
+    best_tok_s = max(best.tok_s, again.tok_s)
+    print(f"sustainable: {rate:.2f} requests/s; unloaded ttft p95 {p95_s * 1000:.0f} ms")
+    for name, tok_s in (("best", best_tok_s), ("flood's own", pace.tok_s)):
+        bound_s = arguments.queued * arguments.new_tokens / tok_s
+        print(f"at the {name} pace a full queue takes {bound_s:.1f} s: {2 * p95_s + bound_s:.1f} s to begin")
+    print(f"passed by younger ones: {passed_by(asked)} at most\n")
     print(table([report(f"{arguments.factor:g} times, {arguments.seconds:g} s", asked)]), "\n")
-    print(f"throughput meanwhile {watch.tok_s:.0f} tok/s, {watch.tok_s / best:.1%} of the best\n")
-    print(stage_table(watch), flush=True)
+    print(f"throughput meanwhile {pace.tok_s:.0f} tok/s, {pace.tok_s / best_tok_s:.1%} of the best\n")
+    print(stage_table(watch, pace), flush=True)
+
+
+async def in_turns(client: Client, rate: float, deployment: Deployment, arguments: argparse.Namespace) -> None:
+    loops, floods = [], []
+    for _ in range(arguments.turns):
+        loops.append(await best_pace(client, arguments.running + arguments.queued // 2, deployment))
+        sent, pace = await flooded(client, arguments.factor * rate, LOOP_S + SETTLE_S, Watch(client, deployment))
+        floods.append(pace)
+        for task in sent:
+            task.cancel()
+        await asyncio.wait(sent)
+    print(
+        "\n"
+        + markdown(
+            ["in turns", "tok/s", "tok for each s of the executor's CPU time"],
+            [
+                [name, _each(pace.tok_s for pace in paces), _each(pace.tok_per_cpu_s for pace in paces)]
+                for name, paces in (("closed loop", loops), ("flood", floods))
+            ],
+        ),
+        flush=True,
+    )
+
+
+def passed_by(asked: Sequence[Asked]) -> int:
+    """By how many that came later and began to answer earlier, at most."""
+    answered = sorted((one for one in asked if one.first_s is not None), key=lambda one: one.sent_s)
+    firsts = [one.first_s or 0.0 for one in answered]
+    return max((sum(later < first for later in firsts[at:]) for at, first in enumerate(firsts)), default=0)
+
+
+def _each(values: Iterable[float]) -> str:
+    values = list(values)
+    return f"{statistics.median(values):.0f} ({', '.join(f'{value:.0f}' for value in values)})"
 
 
 async def two_tenants(deployment: Deployment, arguments: argparse.Namespace) -> None:
     shape = (deployment.url, arguments.prompt_words, arguments.new_tokens)
     async with connected(*shape, seed=3, key=FLOOD_KEY) as flood, connected(*shape, seed=4, key=QUIET_KEY) as quiet:
         await flood.closed_loop(arguments.running, SETTLE_S)
-        rate = await best_tok_s(flood, arguments.running) / arguments.new_tokens
+        rate = (await best_pace(flood, arguments.running, deployment)).tok_s / arguments.new_tokens
         quiet.new_tokens = 32
         unloaded = await lone_ttfts(quiet)
         quiet.asked.clear()
-        flooding = asyncio.create_task(flooded(flood, arguments.factor * rate, arguments.tenant_seconds, deployment))
+        watch = Watch(flood, deployment)
+        flooding = asyncio.create_task(flooded(flood, arguments.factor * rate, arguments.tenant_seconds, watch))
         await asyncio.sleep(SETTLE_S)
         await asyncio.gather(*await quiet.arrivals(1 / 3, arguments.tenant_seconds - 2 * SETTLE_S))
-        asked, _ = await flooding
+        sent, _ = await flooding
+        asked = await asyncio.gather(*sent)
     print(f"\nthe quiet one's ttft when it is alone: p95 {_quantile(unloaded, 0.95) * 1000:.0f} ms\n")
     print(table([report("the flood", asked), report("the quiet one", quiet.asked)]), flush=True)
 
@@ -158,9 +214,9 @@ def table(rows: list[list[str]]) -> str:
     return markdown([*header, "refused after ms: p50, p99, max", "Retry-After, s"], rows)
 
 
-def stage_table(watch: Watch) -> str:
+def stage_table(watch: Watch, pace: Pace) -> str:
     rows = [
-        [name, *(f"{mib[at]:.0f}" for at in (0, len(mib) // 2, -1)), f"{watch.cores[name]:.3f}"]
+        [name, *(f"{mib[at]:.0f}" for at in (0, len(mib) // 2, -1)), f"{pace.cores[name]:.3f}"]
         for name, mib in watch.rss_mib.items()
     ]
     return markdown(["", "MiB at the beginning", "in the middle", "in the end", "cores busy"], rows)
@@ -178,6 +234,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--factor", type=float, default=10.0)
     parser.add_argument("--seconds", type=float, default=120.0, help="of the flood; 0: none")
+    parser.add_argument("--turns", type=int, default=4, help="of loop and flood")
     parser.add_argument("--tenant-seconds", type=float, default=180.0, help="of that beside a quiet tenant; 0: none")
     parser.add_argument("--running", type=int, default=16, help="requests that run at once")
     parser.add_argument("--queued", type=int, default=16, help="that wait")
@@ -189,7 +246,7 @@ def main() -> None:
         f"scheduler.max_queued_requests={arguments.queued}",
     )
     flags = [word for bound in bounds for word in ("--set", bound)]
-    if arguments.seconds:
+    if arguments.seconds or arguments.turns:
         with deployed(*flags) as deployment:
             asyncio.run(one_tenant(deployment, arguments))
     if arguments.tenant_seconds:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import threading
+import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, overload
 
@@ -75,12 +76,13 @@ class Function:
         Args:
             named: the program's own arguments, and options of `gen` that hold where a generation has none itself.
 
-        Raises what goes wrong in the program, once all of its branches have ended. With `stream`, reading does.
+        Raises what goes wrong in the program, once all of its branches have ended. With `stream`, reading does; a run
+        that nobody can read any more ends when its state is dropped.
         """
         state, call = self._prepare(arguments, named, backend, stream=stream)
         if stream:
-            threading.Thread(target=_drive, args=(state, call), name=self.name, daemon=True).start()
-            return state
+            threading.Thread(target=_drive, args=(state, _alone(call)), name=self.name, daemon=True).start()
+            return _followed(state)
         _drive(state, call)
         return state.wait()
 
@@ -108,7 +110,7 @@ class Function:
 
         def one(arguments: Mapping[str, Any]) -> State:
             state, call = prepared[id(arguments)]
-            _drive(state, call)
+            _drive(state, _alone(call))
             state.error()
             return state
 
@@ -158,11 +160,11 @@ class Function:
         first = (state,) if self._takes_state else ()
         call = self._call((*first, *arguments), own)
 
-        def alone() -> Any:
+        def allowed() -> Any:
             with allowing(self._api_hosts or ()):
                 return call()
 
-        return state, alone
+        return state, allowed
 
     def _go_on(self, arguments: Sequence[Any], named: Mapping[str, Any]) -> Any:
         """In the program that runs here."""
@@ -221,9 +223,28 @@ def _drive(state: State, call: Callable[[], Any]) -> None:
     error: BaseException | None = None
     try:
         with running(state):
-            state.result = call()
+            session.result = call()
     except BaseException as caught:
         error = caught
     session.end(error)
     if error is not None and not isinstance(error, Exception):
         raise error
+
+
+def _alone(call: Callable[[], Any]) -> Callable[[], Any]:
+    """In a thread of its own a program that exits ends nothing but itself."""
+
+    def without_exit() -> Any:
+        try:
+            return call()
+        except SystemExit as error:
+            raise ProgramError(f"the program left by sys.exit({error.code!r})") from error
+
+    return without_exit
+
+
+def _followed(state: State) -> State:
+    """The same for somebody who follows it; when that one is dropped, the run ends."""
+    follower = State(state._writer)
+    weakref.finalize(follower, state._writer.session.cancel).atexit = False
+    return follower

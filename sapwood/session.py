@@ -47,6 +47,7 @@ class Session:
         self.is_over = False
         self._is_cancelled = False
         self.program_error: BaseException | None = None
+        self.result: Any = None  # what the program returned
 
     def prepared(self, work: Work) -> Work:
         return self._prepared(work) if self._prepared else work
@@ -67,11 +68,20 @@ class Session:
 
     def error(self) -> BaseException | None:
         """Waits for the end. What went wrong first and was not told to the program, which may have an answer to it."""
-        with self.bell:
-            self.bell.wait_for(lambda: self.is_over)
+        try:
+            self.wait_for(lambda: False)
+        except CancelledError as error:
+            return error
         errors = [writer.error() for writer in self.writers]
         told = set(map(id, self.told))
         return self.program_error or next((error for error in errors if error and id(error) not in told), None)
+
+    def wait_for(self, is_there: Callable[[], bool]) -> None:
+        """For those who follow the program: until this holds, or to its end. Raises CancelledError."""
+        with self.bell:
+            self.bell.wait_for(lambda: self.is_over or self._is_cancelled or is_there())
+            if not self.is_over and not is_there():
+                self.check_going_on()
 
     def end(self, error: BaseException | None) -> None:
         """The program's function has returned, or raised this."""
@@ -91,6 +101,7 @@ class Session:
             for writer in self.writers:
                 for deferred in writer.own_values():
                     deferred.cancel()
+            self.bell.notify_all()
 
     def check_going_on(self) -> None:
         """Raises CancelledError. Its caller has the bell, so that nothing begins between this and its end."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AbstractContextManager
 from types import TracebackType
@@ -36,7 +37,6 @@ class State:
     def __init__(self, writer: Writer) -> None:
         self._writer = writer
         self._entered: list[AbstractContextManager[None]] = []
-        self.result: Any = None  # what the program returned
 
     @classmethod
     def new(cls, session: Session) -> State:
@@ -67,6 +67,11 @@ class State:
     def __contains__(self, name: object) -> bool:
         self._catch_up()
         return name in self._writer.names
+
+    @property
+    def result(self) -> Any:
+        """What the program returned."""
+        return self._writer.session.result
 
     def generation(self, name: str) -> Generation:
         """What the backend said of a generation: token counts, log-probabilities, why it ended."""
@@ -141,7 +146,33 @@ class State:
         return self
 
     def text_iter(self, name: str | None = None) -> Iterator[str]:
-        """The text, or that of one value, in pieces as it comes. Raises what went wrong, in its place."""
+        """The text, or that of one value, in pieces as it comes. Raises what went wrong, in its place.
+
+        An interrupt while it waits ends the run.
+        """
+        try:
+            yield from self._pieces(name)
+        except KeyboardInterrupt:
+            self._writer.session.cancel()
+            raise
+
+    async def text_async_iter(self, name: str | None = None) -> AsyncIterator[str]:
+        """The same for async code. Cancelled while it waits, it ends the run."""
+        try:
+            async for piece in aside(self.text_iter(name)):
+                yield piece
+        except asyncio.CancelledError:
+            self._writer.session.cancel()
+            raise
+
+    def defer(self, name: str | None, work: Work) -> Value:
+        """A value that comes of some work, not yet attached."""
+        session = self._writer.session
+        value = Value(Deferred(None if name is None else str(name), session.prepared(work), session.bell), self)
+        self._writer.await_attachment(value)
+        return value
+
+    def _pieces(self, name: str | None) -> Iterator[str]:
         session = self._writer.session
         if name is None and not session.is_over and session.is_own_thread():
             self._writer.settle()  # the program itself: what is there by now
@@ -151,17 +182,6 @@ class State:
             self.wait()
         else:
             yield from flat(self._named(name))[0].pieces()
-
-    async def text_async_iter(self, name: str | None = None) -> AsyncIterator[str]:
-        async for piece in aside(self.text_iter(name)):
-            yield piece
-
-    def defer(self, name: str | None, work: Work) -> Value:
-        """A value that comes of some work, not yet attached."""
-        session = self._writer.session
-        value = Value(Deferred(None if name is None else str(name), session.prepared(work), session.bell), self)
-        self._writer.await_attachment(value)
-        return value
 
     def _value_of(self, found: Named) -> Any:
         return [self._value_of(each) for each in found] if isinstance(found, list) else self._read(found).value
@@ -183,8 +203,7 @@ class State:
         if session.is_own_thread():
             self._writer.settle()
         else:
-            with session.bell:
-                session.bell.wait_for(lambda: session.is_over or (name is not None and name in self._writer.names))
+            session.wait_for(lambda: name is not None and name in self._writer.names)
 
     def _read(self, deferred: Deferred) -> Outcome:
         session = self._writer.session

@@ -80,11 +80,9 @@ class Writer:
     def follow(self) -> Iterator[Part]:
         """The parts as they come, to the program's end."""
         for place in itertools.count():
-            with self.session.bell:
-                while not self.session.is_over and len(self.parts) == place:
-                    self.session.bell.wait()
-                if len(self.parts) == place:
-                    return
+            self._wait_for_part(place)
+            if len(self.parts) == place:
+                return
             yield self.parts[place]
 
     def attach(self, thing: object) -> None:
@@ -131,6 +129,9 @@ class Writer:
             raise ProgramError(f"no block of {role} ends here: {known} is open")
         self._close()
         self._roles.pop()
+
+    def _wait_for_part(self, place: int) -> None:
+        self.session.wait_for(lambda: len(self.parts) > place)
 
     def _put(self, atom: str | Joinable) -> None:
         match atom:

@@ -7,7 +7,7 @@ import inspect
 import threading
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, overload
+from typing import Any, Literal, overload
 
 from sapwood import batch
 from sapwood.backends.protocol import AnyBackend
@@ -94,19 +94,21 @@ class Function:
         batch_arguments: Sequence[Mapping[str, Any]],
         *,
         backend: AnyBackend | None = None,
-        num_threads: int | None = None,
+        num_threads: int | Literal["auto"] | None = None,
         progress_bar: bool = False,
         **options: Any,
     ) -> list[State]:
         """A run for each, in this order. What goes wrong in one is raised where it is read: see `State.error`.
 
         Args:
-            num_threads: so many at a time.
+            num_threads: so many at a time; "auto" is the same as None.
             options: of sampling, for all.
         """
 
         items = [dict(each) for each in batch_arguments]
         prepared = {id(each): self._prepare((), {**options, **each}, backend, stream=False) for each in items}
+
+        threads = None if num_threads == "auto" else num_threads
 
         def one(arguments: Mapping[str, Any]) -> State:
             state, call = prepared[id(arguments)]
@@ -115,7 +117,7 @@ class Function:
             return state
 
         try:
-            return batch.run_all(one, items, names=self._parameters, num_threads=num_threads, progress_bar=progress_bar)
+            return batch.run_all(one, items, names=self._parameters, num_threads=threads, progress_bar=progress_bar)
         except BaseException:
             for state, _ in prepared.values():
                 state._writer.session.cancel()
@@ -128,9 +130,9 @@ class Function:
 
     def trace(self, *arguments: Any, **named: Any) -> Graph:
         """The graph of the program. Runs it without a backend: every value is a stand-in."""
-        from sapwood.tracing import NoBackend, graph_of, stood_in_for  # most programs are never drawn
+        from sapwood.tracing import NoBackend, StandIns, graph_of  # most programs are never drawn
 
-        state, call = self._prepare(arguments, named, NoBackend(), stream=False, prepared=stood_in_for)
+        state, call = self._prepare(arguments, named, NoBackend(), stream=False, prepared=StandIns())
         _drive(state, call)
         return graph_of(state.wait())
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import json
 import os
+import re
 from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
@@ -19,6 +20,7 @@ from sapwood.state import State
 
 START_TIMEOUT_S = 600.0  # the first start of a model converts it
 HOST = "127.0.0.1"
+LIKE_AN_ADDRESS = re.compile(r"[\w.-]+:[0-9]+/*|\w+://.*")
 SECRETS = {"api_key": "SAPWOOD_GATEWAY__API_KEYS", "admin_api_key": "SAPWOOD_GATEWAY__ADMIN_KEY"}
 
 
@@ -54,13 +56,15 @@ class Runtime:
         **server_options: Option,
     ) -> None:
         self._process: ServerProcess | None = None
-        if isinstance(target, str) and target.startswith(("http://", "https://")):
+        if isinstance(target, str) and target.lower().startswith(("http://", "https://")):
             if model_path is not None or server_options:
                 raise ProgramError(f"{target} runs already: a model and options are for a server that is started here")
             self.url = target.rstrip("/")
         else:
             if target is not None and model_path is not None:
                 raise ProgramError("a model is given twice")
+            if isinstance(target, str) and LIKE_AN_ADDRESS.fullmatch(target) and not Path(target).exists():
+                raise ProgramError(f"{target} is no model, and a URL begins with http://")
             options = {"model_path": target or model_path, "api_key": api_key} | server_options
             self._process = _process(options, None if log_file is None else Path(log_file))
             self.url = self._process.url

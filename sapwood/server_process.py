@@ -15,11 +15,11 @@ import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TypeAlias
+from typing import BinaryIO, TypeAlias
 
 import httpx
 
-from sapwood.errors import NotStarted
+from sapwood.errors import NotStarted, ProgramError
 
 Option: TypeAlias = str | int | float | bool | os.PathLike[str] | Sequence[str] | None
 
@@ -49,10 +49,11 @@ class ServerProcess:
         self._is_temporary = log_file is None
         self.log_file = log_file or _temporary_file()
         self._process: subprocess.Popen[bytes] | None = None
+        self._is_ours = True  # not in a forked child
 
     @property
     def is_running(self) -> bool:
-        return self._process is not None and self._process.poll() is None
+        return self._is_ours and self._process is not None and self._process.poll() is None
 
     def start(self, timeout_s: float) -> None:
         """Return when it takes requests. Raises NotStarted, with what it said last."""
@@ -61,7 +62,8 @@ class ServerProcess:
         keeper = [sys.executable, "-P", "-m", "sapwood.keeper", *self._command]
         package_parent = str(Path(__file__).resolve().parent.parent)
         places = os.pathsep.join(filter(None, [package_parent, os.environ.get("PYTHONPATH")]))
-        with self.log_file.open("ab") as log:
+        os.register_at_fork(after_in_child=self._leave_to_the_parent)
+        with self._log() as log:
             self._process = subprocess.Popen(
                 keeper,
                 stdin=subprocess.PIPE,
@@ -79,7 +81,7 @@ class ServerProcess:
     def stop(self) -> None:
         """As a whole: no process of it is left. May be called again."""
         process = self._process
-        if process is None:
+        if process is None or not self._is_ours:
             return
         assert process.stdin is not None
         process.stdin.close()
@@ -90,6 +92,18 @@ class ServerProcess:
             process.wait()
         if self._is_temporary:
             self.log_file.unlink(missing_ok=True)
+
+    def _leave_to_the_parent(self) -> None:
+        """In a forked child, whose copy of the lifeline would outlast the parent's."""
+        self._is_ours = False
+        if self._process is not None and self._process.stdin is not None:
+            self._process.stdin.close()
+
+    def _log(self) -> BinaryIO:
+        try:
+            return self.log_file.open("ab")
+        except OSError as error:
+            raise ProgramError(f"log_file: {error}") from error
 
     def _wait_until_ready(self, process: subprocess.Popen[bytes], end_s: float, timeout_s: float) -> None:
         with httpx.Client(trust_env=False, timeout=PROBE_TIMEOUT_S) as client:

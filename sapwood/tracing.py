@@ -20,10 +20,12 @@ from sapwood.transcript import Closed, Opened
 from sapwood.writer import Writer
 
 LABEL_CHARACTERS = 60
+MAX_VALUES = 1000
 
 
 class StandIn:
-    """Of an object: all that it holds stands in, too."""
+    """Of an object: all that it holds stands in, too, and what is made of it. As a number 0; compared, neither more nor
+    less; of length 1."""
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
@@ -36,8 +38,34 @@ class StandIn:
     def __iter__(self) -> Iterator[Any]:
         return iter((StandIn(),))
 
+    def __call__(self, *_arguments: object, **_named: object) -> Any:
+        return StandIn()
+
     def __str__(self) -> str:
         return "[…]"
+
+    def __format__(self, _spec: str) -> str:
+        return str(self)
+
+    def __len__(self) -> int:
+        return 1
+
+    def __index__(self) -> int:
+        return 0
+
+    def __float__(self) -> float:
+        return 0.0
+
+    def _is_not(self, _other: object) -> bool:
+        return False
+
+    def _with(self, *_others: object) -> Any:
+        return StandIn()
+
+    __lt__ = __le__ = __gt__ = __ge__ = _is_not
+    __neg__ = __pos__ = __abs__ = __round__ = _with
+    __add__ = __sub__ = __mul__ = __truediv__ = __floordiv__ = __mod__ = __pow__ = _with
+    __radd__ = __rsub__ = __rmul__ = __rtruediv__ = __rfloordiv__ = __rmod__ = __rpow__ = _with
 
 
 class StoodIn:
@@ -74,6 +102,19 @@ class NoBackend:
 
     async def aclose(self) -> None:
         pass
+
+
+class StandIns:
+    """Of one run: not for ever, where a program waits for a value that a stand-in never is."""
+
+    def __init__(self) -> None:
+        self._left = MAX_VALUES
+
+    def __call__(self, work: Work) -> Work:
+        if self._left == 0:
+            raise ProgramError(f"more than {MAX_VALUES} values: a loop that ends by a value has no end in a trace")
+        self._left -= 1
+        return stood_in_for(work)
 
 
 def stood_in_for(work: Work) -> Work:

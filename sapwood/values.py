@@ -6,8 +6,9 @@ the program stands, and waited for. Joined to text it is not: that makes an expr
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+import operator
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from sapwood.deferred import Deferred, Outcome
 from sapwood.expressions import Expression, Joinable
@@ -15,15 +16,32 @@ from sapwood.expressions import Expression, Joinable
 if TYPE_CHECKING:
     from sapwood.state import State
 
+Operator: TypeAlias = "Callable[[Value, Any], Any]"
+
+
+def _both(operation: Callable[[Any, Any], Any]) -> tuple[Operator, Operator]:
+    """The operator with the value on its left, and with it on its right."""
+
+    def on_the_left(self: Value, other: Any) -> Any:
+        return operation(self._value(), other)
+
+    def on_the_right(self: Value, other: Any) -> Any:
+        return operation(other, self._value())
+
+    return on_the_left, on_the_right
+
 
 class Value(Joinable):
     """Args:
     home: the state that it is attached to if nothing else is said.
     """
 
+    _deferred: Deferred
+    _home: State
+
     def __init__(self, deferred: Deferred, home: State) -> None:
-        self._deferred = deferred
-        self._home = home
+        object.__setattr__(self, "_deferred", deferred)
+        object.__setattr__(self, "_home", home)
 
     def _outcome(self) -> Outcome:
         self._home._settle(self)
@@ -50,6 +68,12 @@ class Value(Joinable):
         if name.startswith("__"):  # copy, pickle and the like ask for what objects may have
             raise AttributeError(name)
         return getattr(self._value(), name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        setattr(self._value(), name, value)
+
+    def __delattr__(self, name: str) -> None:
+        delattr(self._value(), name)
 
     def __repr__(self) -> str:
         return repr(self._value()) if self._deferred.is_done else f"<{self._deferred.work.kind} {self._deferred.name}>"
@@ -106,41 +130,34 @@ class Value(Joinable):
     def __getitem__(self, key: Any) -> Any:
         return self._value()[key]
 
-    def __mul__(self, other: Any) -> Any:
-        return self._value() * other
+    def __setitem__(self, key: Any, item: Any) -> None:
+        self._value()[key] = item
 
-    def __rmul__(self, other: Any) -> Any:
-        return other * self._value()
+    def __delitem__(self, key: Any) -> None:
+        del self._value()[key]
 
-    def __sub__(self, other: Any) -> Any:
-        return self._value() - other
-
-    def __rsub__(self, other: Any) -> Any:
-        return other - self._value()
-
-    def __truediv__(self, other: Any) -> Any:
-        return self._value() / other
-
-    def __rtruediv__(self, other: Any) -> Any:
-        return other / self._value()
-
-    def __floordiv__(self, other: Any) -> Any:
-        return self._value() // other
-
-    def __rfloordiv__(self, other: Any) -> Any:
-        return other // self._value()
-
-    def __mod__(self, other: Any) -> Any:
-        return self._value() % other
-
-    def __rmod__(self, other: Any) -> Any:
-        return other % self._value()
-
-    def __pow__(self, other: Any) -> Any:
-        return self._value() ** other
+    __sub__, __rsub__ = _both(operator.sub)
+    __mul__, __rmul__ = _both(operator.mul)
+    __matmul__, __rmatmul__ = _both(operator.matmul)
+    __truediv__, __rtruediv__ = _both(operator.truediv)
+    __floordiv__, __rfloordiv__ = _both(operator.floordiv)
+    __mod__, __rmod__ = _both(operator.mod)
+    __divmod__, __rdivmod__ = _both(divmod)
+    __pow__, __rpow__ = _both(operator.pow)
+    __lshift__, __rlshift__ = _both(operator.lshift)
+    __rshift__, __rrshift__ = _both(operator.rshift)
+    __and__, __rand__ = _both(operator.and_)
+    __or__, __ror__ = _both(operator.or_)
+    __xor__, __rxor__ = _both(operator.xor)
 
     def __neg__(self) -> Any:
         return -self._value()
+
+    def __pos__(self) -> Any:
+        return +self._value()
+
+    def __invert__(self) -> Any:
+        return ~self._value()
 
     def __abs__(self) -> Any:
         return abs(self._value())

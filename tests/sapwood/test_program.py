@@ -230,7 +230,7 @@ def test_a_batch_keeps_its_order_and_its_errors():
         return request.prompt
 
     topics = ["a", "bad", "c"]
-    states = question.run_batch([{"topic": topic} for topic in topics], backend=FakeBackend(answer), num_threads=2)
+    states = question.run_batch([{"topic": topic} for topic in topics], backend=FakeBackend(answer), num_threads="auto")
     assert [state.error() is None for state in states] == [True, False, True]
     assert states[2]["answer"] == "calm c: "
     with pytest.raises(ZeroDivisionError):

@@ -106,3 +106,13 @@ def test_why_a_server_does_not_start_is_told(options, said):
     with pytest.raises(NotStarted) as failure:
         Runtime(**options)
     assert said in str(failure.value)
+
+
+@pytest.mark.parametrize("target", ["localhost:30000", "10.0.0.1:1/", "ftp://example.com/model"])
+def test_an_address_that_is_no_url_is_no_model_either(target, no_process):
+    with pytest.raises(ProgramError, match="a URL begins with http"):
+        Runtime(target)
+
+
+def test_a_url_in_capitals_is_one(no_process):
+    assert Runtime("HTTP://127.0.0.1:9").log_file is None

@@ -12,7 +12,7 @@ import httpx
 import psutil
 import pytest
 
-from sapwood.errors import NotStarted
+from sapwood.errors import NotStarted, ProgramError
 from sapwood.server_process import ServerProcess, free_port, server_command
 from tests.support.deployment import wait_until
 
@@ -144,3 +144,29 @@ def test_a_port_that_somebody_listens_at_is_refused(tmp_path):
         with pytest.raises(NotStarted, match="already"):
             process.start(1.0)
     assert not process.is_running
+
+
+def test_a_forked_child_leaves_it_to_its_parent():
+    started = server()
+    started.start(30)
+    may_end, end = os.pipe()
+    child = os.fork()
+    if child == 0:
+        started.stop()
+        os.close(end)
+        os.read(may_end, 1)  # outlives the parent's stop
+        os._exit(0)
+    try:
+        assert started.log_file.exists()
+        left = processes(started)
+        started.stop()
+        assert not any(process.is_running() for process in left)
+    finally:
+        os.close(end)
+        os.waitpid(child, 0)
+        os.close(may_end)
+
+
+def test_a_log_in_no_folder(tmp_path):
+    with pytest.raises(ProgramError, match="log_file"):
+        server(tmp_path / "none" / "log").start(30)

@@ -1,4 +1,8 @@
-from sapwood import assistant, call_api, function, gen, select, user
+import dataclasses
+
+import pytest
+
+from sapwood import ProgramError, assistant, call_api, function, gen, select, tracing, user
 from sapwood.trace import Edge
 
 
@@ -80,3 +84,44 @@ def test_nothing_outside_is_called():
 
     (node,) = program.trace().nodes
     assert (node.kind, node.label) == ("call", "data")
+
+
+@dataclasses.dataclass
+class Person:
+    age: int
+    tags: list[str]
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda person: person.age > 18 or person.age <= 3,
+        lambda person: (person.age + 1) * 2 - 3 / person.age**2 % 5 // 1,
+        lambda person: 2**-person.age,
+        lambda person: [*range(person.age), int(person.age), float(person.age), round(person.age, 1)],
+        lambda person: (len(person.tags), "a" in person.tags, sorted(person.tags), sum(person.tags)),
+        lambda person: person.tags.index("a"),
+        lambda person: f"{person.age:.2f}",
+    ],
+)
+def test_what_stands_in_for_an_object_can_be_used_as_one(use):
+    @function
+    def program(s):
+        s += "a" + gen("person", json_schema=Person)
+        use(s["person"])
+        s += "b"
+
+    assert [node.label for node in program.trace().nodes] == ["a", "person", "b"]
+
+
+def test_a_loop_until_a_value_ends(monkeypatch):
+    monkeypatch.setattr(tracing, "MAX_VALUES", 20)
+
+    @function
+    def program(s):
+        s += gen("a")
+        while s["a"] != "42":
+            s += gen("a")
+
+    with pytest.raises(ProgramError, match="more than 20 values"):
+        program.trace()

@@ -1,3 +1,5 @@
+import dataclasses
+
 import pytest
 
 from sapwood import function, gen, run
@@ -55,6 +57,9 @@ def test_it_behaves_as_the_text(check):
         lambda value: value > 11,
         lambda value: (value % 5, 25 % value, value // 5, 25 // value) == (2, 1, 2, 2),
         lambda value: (value**2, -value, abs(value), round(value)) == (144, -12, 12, 12),
+        lambda value: (2**value, divmod(value, 5), divmod(25, value)) == (4096, (2, 2), (2, 1)),
+        lambda value: (value & 4, 5 & value, value | 1, 1 | value, value ^ 4, 4 ^ value) == (4, 4, 13, 13, 8, 8),
+        lambda value: (value << 1, 1 << value, value >> 1, 8192 >> value, +value, ~value) == (24, 4096, 6, 2, 12, -13),
     ],
 )
 def test_it_behaves_as_a_number(check):
@@ -80,3 +85,27 @@ def test_an_attached_value_joins_to_plain_text():
         assert ("a" + value).upper() == "A12"
 
     checked(check)
+
+
+@dataclasses.dataclass
+class Person:
+    age: int
+
+
+def test_what_is_changed_is_the_value():
+    def change(value):
+        value.age = 9
+        value.seen = True
+        del value.seen
+        assert value == Person(9)
+
+    checked(change, answer='{"age": 1}', json_schema=Person)
+
+
+def test_a_part_that_is_changed_is_the_values():
+    def change(value):
+        value["a"] = 3
+        del value["b"]
+        assert value == {"a": 3}
+
+    checked(change, answer='{"a": 1, "b": 2}', json_schema=dict[str, int])

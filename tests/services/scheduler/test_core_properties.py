@@ -6,6 +6,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from services.scheduler.core import Core
 from services.scheduler.events import Drop, Send, Tick
+from services.scheduler.ledger import REMEMBER_S
 from shared import wire
 from shared.config import SchedulerConfig
 from shared.constraints import key_of
@@ -46,10 +47,11 @@ class CoreMachine(RuleBasedStateMachine):
                     self.plans.clear()
 
     def _end(self, gateway, message):
-        """An attempt is refused or lost once, unless audits ask again."""
+        """An attempt is refused or lost once, unless audits ask again or it is long forgotten."""
         key = (gateway, message.request_id, message.attempt, type(message))
-        assert isinstance(message, wire.Lost) or key not in self.ended
-        self.ended[key] = True
+        is_known = key in self.ended and self.now_s - self.ended[key] <= REMEMBER_S
+        assert isinstance(message, wire.Lost) or not is_known
+        self.ended[key] = self.now_s
 
     @rule(peer=st.sampled_from(PEERS))
     def join(self, peer):

@@ -135,7 +135,8 @@ async def overloaded(
     for name, tok_s in (("best", best_tok_s), ("flood's own", pace.tok_s)):
         bound_s = arguments.queued * arguments.new_tokens / tok_s
         print(f"at the {name} pace a full queue takes {bound_s:.1f} s: {2 * p95_s + bound_s:.1f} s to begin")
-    print(f"passed by younger ones: {passed_by(asked)} at most\n")
+    begun, passed = begun_before(asked)
+    print(f"others that began while one waited: {begun} at most, and {passed} of them came later\n")
     print(table([report(f"{arguments.factor:g} times, {arguments.seconds:g} s", asked)]), "\n")
     print(f"throughput meanwhile {pace.tok_s:.0f} tok/s, {pace.tok_s / best_tok_s:.1%} of the best\n")
     print(stage_table(watch, pace), flush=True)
@@ -163,11 +164,12 @@ async def in_turns(client: Client, rate: float, deployment: Deployment, argument
     )
 
 
-def passed_by(asked: Sequence[Asked]) -> int:
-    """By how many that came later and began to answer earlier, at most."""
-    answered = sorted((one for one in asked if one.first_s is not None), key=lambda one: one.sent_s)
-    firsts = [one.first_s or 0.0 for one in answered]
-    return max((sum(later < first for later in firsts[at:]) for at, first in enumerate(firsts)), default=0)
+def begun_before(asked: Sequence[Asked]) -> tuple[int, int]:
+    """While one waited how many others began to answer, at most; and how many of those that came after it."""
+    times = [(one.sent_s, one.first_s) for one in asked if one.first_s is not None]
+    begun = [sum(sent_s < other < first_s for _, other in times) for sent_s, first_s in times]
+    passed = [sum(sent_s < came and other < first_s for came, other in times) for sent_s, first_s in times]
+    return max(begun, default=0), max(passed, default=0)
 
 
 def _each(values: Iterable[float]) -> str:

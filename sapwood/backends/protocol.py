@@ -8,7 +8,7 @@ from typing import Any, Protocol, TypeAlias, runtime_checkable
 import msgspec
 
 
-class Message(msgspec.Struct, frozen=True, omit_defaults=True):
+class Message(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
     role: str
     content: str
     tool_call_id: str | None = None  # of a tool: which call it answers

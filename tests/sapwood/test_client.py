@@ -3,6 +3,7 @@ import msgspec
 import pytest
 
 from sapwood import AsyncClient, Client, Message, ProgramError, gen, set_default_backend
+from sapwood.client import request_of
 
 
 def reply(request):
@@ -84,3 +85,10 @@ def test_what_is_no_prompt(client, prompt):
 def test_what_is_no_backend():
     with pytest.raises(ProgramError, match="5 is no backend"):
         set_default_backend(5)
+
+
+def test_a_message_keeps_its_call_and_what_it_cannot_keep_is_refused():
+    (message,) = request_of([{"role": "tool", "content": "12", "tool_call_id": "call_1"}], {}).prompt
+    assert message.tool_call_id == "call_1"
+    with pytest.raises(ProgramError, match="name"):
+        request_of([{"role": "user", "content": "Hi", "name": "Ann"}], {})

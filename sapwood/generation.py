@@ -24,6 +24,10 @@ class GenerationWork(msgspec.Struct, frozen=True, kw_only=True):
     form: Form = TEXT
     kind: Kind = "gen"
 
+    def __post_init__(self) -> None:
+        """Raises ProgramError where it is asked for, rather than where it is read."""
+        _ = self.sampling
+
     @property
     def sampling(self) -> Sampling:
         return _sampling_in(self.options)

@@ -49,3 +49,11 @@ def test_where_a_number_ends_is_added_to_where_all_end():
 def test_two_constraints_for_all_are_refused():
     with pytest.raises(ProgramError, match="regex and choices"):
         asked({}, {"regex": "a", "choices": ["a"]})
+
+
+def test_a_value_that_is_none_of_an_option_is_refused_where_it_is_asked_for():
+    def program(s):
+        with pytest.raises(ProgramError, match="temperature"):
+            gen("x", temperature=float("nan"))
+
+    function(program).run(backend=FakeBackend())

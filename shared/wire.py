@@ -127,6 +127,19 @@ class Capacity(Wire, frozen=True):
     protected_tokens: dict[str, Natural] = {}  # by tenant: of the evictable ones, what its quota keeps from the others
 
 
+class Counts(Wire, frozen=True):
+    """Of one attempt, up to the message that they stand in."""
+
+    prompt_tokens: Natural
+    cached_tokens: Natural  # of this attempt, at most prompt_tokens
+    executor: str = ""  # where it runs; empty before
+    forward_steps: Natural = 0  # in which anything of it was computed
+    forced_tokens: Natural = 0  # of its output: those that its constraint left no choice about
+    preemptions: Natural = 0  # how often it gave way after it had begun
+    queue_s: Seconds = 0.0  # that it waited for its turn,
+    compile_s: Seconds = 0.0  # and for its constraint to be compiled
+
+
 class CacheCounters(Wire, frozen=True):
     """Running totals since the executor's start, and the tree's present size."""
 
@@ -397,6 +410,7 @@ class Rejected(Message, frozen=True):
     request_id: str
     attempt: Positive
     error: Error
+    counts: Counts | None = None  # of the attempt, if it was accepted
 
 
 class Lost(Message, frozen=True):
@@ -516,19 +530,6 @@ class Open(Message, frozen=True):
     resume_token_ids: tuple[TokenId, ...] = ()
     text_offset: Natural = 0
     trace_id: TraceId = ""
-
-
-class Counts(Wire, frozen=True):
-    """Of one attempt, up to the message that they stand in."""
-
-    prompt_tokens: Natural
-    cached_tokens: Natural  # of this attempt, at most prompt_tokens
-    executor: str = ""  # where it runs; empty before
-    forward_steps: Natural = 0  # in which anything of it was computed
-    forced_tokens: Natural = 0  # of its output: those that its constraint left no choice about
-    preemptions: Natural = 0  # how often it gave way after it had begun
-    queue_s: Seconds = 0.0  # that it waited for its turn,
-    compile_s: Seconds = 0.0  # and for its constraint to be compiled
 
 
 class TokenUpdate(Wire, frozen=True):

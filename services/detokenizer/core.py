@@ -29,6 +29,7 @@ _Key = tuple[str, str]  # gateway, request_id
 class Send(msgspec.Struct, frozen=True):
     gateway: str
     update: wire.TextUpdate
+    trace_id: str = ""
 
 
 Command = Send | wire.Abort
@@ -43,6 +44,7 @@ class _Request:
     stream: TextStream
     tokens: int
     sent_chars: int
+    trace_id: str
     unsent: str  # let go by the stream, up to stream.chars; only a resumed request has any between two updates
 
     def take(self, token_ids: Sequence[int]) -> int:
@@ -122,7 +124,13 @@ class Core:
         stream = TextStream(self._vocabulary, message.text)
         text, _ = stream.push(message.resume_token_ids)
         return _Request(
-            message.attempt, message.text, stream, len(message.resume_token_ids), message.text_offset, unsent=text
+            message.attempt,
+            message.text,
+            stream,
+            len(message.resume_token_ids),
+            message.text_offset,
+            message.trace_id,
+            unsent=text,
         )
 
     def _advance(self, key: _Key, request: _Request, update: wire.TokenUpdate) -> list[Command]:
@@ -173,6 +181,7 @@ class Core:
                 error=None if by_string else update.error,
                 prompt_logprobs=tuple(self._with_bytes(logprob) for logprob in update.prompt_logprobs),
             ),
+            request.trace_id,
         )
 
     def _with_bytes(self, logprob: wire.TokenLogprob) -> wire.TextLogprob:

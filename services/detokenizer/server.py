@@ -87,6 +87,7 @@ class DetokenizerService:
         for command in commands:
             match command:
                 case Send(gateway, update):
+                    self._tell(command)
                     batches.setdefault(gateway, []).append(update)
                 case wire.Abort():
                     aborts.append(command)
@@ -96,6 +97,20 @@ class DetokenizerService:
             self._front.send(gateway, wire.TextBatch(tuple(updates)))
         for abort in aborts:
             self._abort(abort)
+
+    def _tell(self, send: Send) -> None:
+        """Of an end, and how much there was by then."""
+        update = send.update
+        if update.finish_reason is not None:
+            self._log.info(
+                "detokenized",
+                request_id=update.request_id,
+                attempt=update.attempt,
+                **({"trace_id": send.trace_id} if send.trace_id else {}),
+                finish_reason=update.finish_reason,
+                output_tokens=update.token_offset + len(update.token_ids),
+                characters=update.text_offset + len(update.text),
+            )
 
     def _abort(self, abort: wire.Abort) -> None:
         if abort.reason == "stale":

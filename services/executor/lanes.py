@@ -45,6 +45,8 @@ class Lane:
     def __init__(self, admit: wire.Admit, *, page_size: int, eos_token_ids: frozenset[int]) -> None:
         self.number = admit.lane
         self.request_id = admit.request_id
+        self.attempt = admit.attempt
+        self.trace_id = admit.trace_id
         self.namespace = admit.namespace
         self.tenant = tenant_of(admit.namespace)
         self.use = Use(admit.priority)
@@ -62,6 +64,7 @@ class Lane:
         self.node: Node | None = None
         self.drafts: Drafts | None = None  # if it may have any
         self.cursor: Cursor | None = None  # its place in the grammar that it has to follow
+        self.forced_tokens = 0  # appended without a choice
         self._unreported: list[int] = []  # tokens that are new since the last outcome
         self.state = SamplingState(
             admit.sampling, admit.prompt_token_ids, output_token_ids=admit.resume_token_ids, eos_token_ids=eos_token_ids
@@ -125,6 +128,7 @@ class Lane:
         known = self.known
         while self.left_tokens and (forced := self.forced) and not self._stops_at(forced[0]):
             self.append(forced[0])
+        self.forced_tokens += self.known - known
         return self.known - known
 
     @property

@@ -18,7 +18,8 @@ from services.executor.admission import UNCONSTRAINED
 from services.executor.assembly import Assembled, assemble
 from services.executor.constraint.compiler import Compiler
 from services.executor.constraint.engine import STACK_BYTES
-from services.executor.worker import Died, Event, Expire, Gap, Loaded, Report, Reset, Stop, Worker
+from services.executor.step_log import StepLog
+from services.executor.worker import Died, Draw, Drawn, Event, Expire, Gap, Loaded, Report, Reset, Stop, Worker
 from shared import logging, wire
 from shared.config import ConfigError
 from shared.constraints import key_of
@@ -50,6 +51,9 @@ class ExecutorService:
         self._scheduler: str | None = None  # whose lanes the step thread holds
         self._epoch = 0
         self._flush_ends_s: dict[str, float] = {}  # by call
+        self._steps = StepLog(context.config.logging.step_every_s)
+        self._tree_changed = False  # since it was last drawn
+        self._tree_drawn_s = float("-inf")
         self._compiler: Compiler | None = None
         self._compiling: set[asyncio.Task[None]] = set()
 
@@ -99,9 +103,19 @@ class ExecutorService:
         if self._link is not None:
             self._link.tick()
         now = self._clock()
+        self._tell(now)
         for call_id in [call_id for call_id, end_s in self._flush_ends_s.items() if now >= end_s]:
             del self._flush_ends_s[call_id]
             self._worker.send(Expire(call_id))
+
+    def _tell(self, now_s: float) -> None:
+        """What steps and tree have come to, from time to time."""
+        fields = self._steps.due(now_s, self._worker.progress())
+        if fields is not None:
+            self._log.info("step", **fields)
+        if self._tree_changed and now_s - self._tree_drawn_s >= self._context.config.logging.tree_every_s:
+            self._tree_changed, self._tree_drawn_s = False, now_s
+            self._worker.send(Draw())
 
     async def refresh(self) -> None:
         if self._link is not None:
@@ -165,13 +179,24 @@ class ExecutorService:
             case Loaded(assembled):
                 self._loaded.set_result(assembled)
             case Report(epoch, message):
+                self._note(message)
                 self._deliver(epoch, message)
+            case Drawn(fields):
+                self._log.info("tree", **fields)
             case Gap():
                 self._on_gap(event)
             case Died(error):
                 self._on_death(error)
             case unknown:
                 assert_never(unknown)
+
+    def _note(self, message: wire.StepResult | wire.TreeChanged | wire.AdminReply) -> None:
+        match message:
+            case wire.StepResult(events=events):
+                self._steps.note(message)
+                self._tree_changed |= bool(events)
+            case wire.TreeChanged(events):
+                self._tree_changed |= bool(events)
 
     def _deliver(
         self, epoch: int, message: wire.StepResult | wire.TreeChanged | wire.AdminReply | wire.Compiled

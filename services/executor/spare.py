@@ -72,6 +72,7 @@ class Spare:
         """So many of its drafts were right."""
         if chunk.is_sure:
             self.forced_tokens += tokens
+            chunk.lane.forced_tokens += tokens
         else:
             self.accepted_tokens += tokens
 

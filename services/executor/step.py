@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 import msgspec
 
@@ -110,6 +111,7 @@ class StepRunner:
             self._cache.take_events(),
             plan.spare_tokens - self._spare.left,
             self.constraint_counters(),
+            sum(chunk.rows for chunk in chunks),
         )
 
     def cancel(self, lanes: Iterable[int]) -> None:
@@ -293,6 +295,7 @@ class StepRunner:
         if not lane.counted:
             lane.counted = True
             hits = min(lane.cached_tokens, lane.prompt_tokens)
+            self._log.info("matched", **_named(lane), cached_tokens=hits, prompt_tokens=lane.prompt_tokens)
             self._hit_tokens += hits
             self._miss_tokens += lane.prompt_tokens - hits
             if self._reuse is not None:
@@ -301,7 +304,14 @@ class StepRunner:
 
     def _outcome(self, lane: Lane) -> wire.Outcome:
         reason, stop = lane.ended_by() or (None, None)
-        return wire.Outcome(lane.number, lane.computed, lane.cached_tokens, finish_reason=reason, matched_stop=stop)
+        return wire.Outcome(
+            lane.number,
+            lane.computed,
+            lane.cached_tokens,
+            finish_reason=reason,
+            matched_stop=stop,
+            forced_tokens=lane.forced_tokens,
+        )
 
     def _with_news(self, lane: Lane) -> wire.Outcome:
         return msgspec.structs.replace(
@@ -348,12 +358,18 @@ class StepRunner:
         """The error goes to the client; the reason is for the log alone, and may be any exception's text."""
         lane = self._lanes.get(number)
         computed = 0 if lane is None else lane.computed
-        self._log.warning("request_failed", lane=number, code=error.code, reason=reason)
+        named = {} if lane is None else _named(lane)
+        self._log.warning("request_failed", **named, lane=number, code=error.code, reason=reason)
         self._outcomes[number] = wire.Outcome(number, computed, 0, finish_reason="error", error=error)
         if lane is None:
             self._over.add(number)
         else:
             self._drop(lane)
+
+
+def _named(lane: Lane) -> dict[str, Any]:
+    name: dict[str, Any] = {"request_id": lane.request_id, "attempt": lane.attempt}
+    return {**name, "trace_id": lane.trace_id} if lane.trace_id else name
 
 
 def _appended(lane: Lane, sampled: Iterable[Sampled]) -> Iterator[Sampled]:

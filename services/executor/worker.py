@@ -14,13 +14,14 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from queue import Empty, SimpleQueue
-from typing import TypeAlias, assert_never
+from typing import Any, TypeAlias, assert_never
 
 import msgspec
 
 from services.executor.admin import answer, flush_timed_out
 from services.executor.assembly import Assembled
 from services.executor.step import StepRunner
+from services.executor.tree_sketch import UseTimes, sketch
 from shared import wire
 
 
@@ -39,11 +40,16 @@ class Expire:
 
 
 @dataclass(frozen=True, slots=True)
+class Draw:
+    """The tree, for the log."""
+
+
+@dataclass(frozen=True, slots=True)
 class Stop:
     pass
 
 
-Command: TypeAlias = wire.StepPlan | wire.Cancel | wire.Admin | Reset | Expire | Stop
+Command: TypeAlias = wire.StepPlan | wire.Cancel | wire.Admin | Reset | Expire | Draw | Stop
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +61,11 @@ class Loaded:
 class Report:
     epoch: int
     message: wire.StepResult | wire.TreeChanged | wire.AdminReply
+
+
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    fields: dict[str, Any]  # see `services.executor.tree_sketch`
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +84,7 @@ class Died:
     error: BaseException
 
 
-Event: TypeAlias = Loaded | Report | Gap | Died
+Event: TypeAlias = Loaded | Report | Drawn | Gap | Died
 
 
 class Worker:
@@ -100,6 +111,7 @@ class Worker:
         self._has_gap = False  # in the plans of this epoch
         self._progress = wire.Progress()
         self._step_start_s: float | None = None
+        self._use_times = UseTimes()
         self._thread = threading.Thread(target=self._run, name="steps", daemon=True)
 
     # --- for other threads -------------------------------------------------------------------------------------------
@@ -152,7 +164,9 @@ class Worker:
             except Empty:
                 return
 
-    def _handle(self, command: wire.StepPlan | wire.Cancel | wire.Admin | Reset | Expire, assembled: Assembled) -> None:
+    def _handle(
+        self, command: wire.StepPlan | wire.Cancel | wire.Admin | Reset | Expire | Draw, assembled: Assembled
+    ) -> None:
         match command:
             case wire.StepPlan():
                 self._queue(command)
@@ -166,6 +180,8 @@ class Worker:
             case Expire(call_id):
                 if call_id in self._flushes:
                     self._report(flush_timed_out(self._flushes.pop(call_id)))
+            case Draw():
+                self._emit(Drawn(sketch(assembled.runner.cache, self._use_times, self._clock())))
             case Reset(epoch):
                 assembled.runner.reset()
                 self._plans.clear()
@@ -191,6 +207,7 @@ class Worker:
         result = runner.run(plan)
         self._step_start_s = None
         self._note(plan.seq, runner)
+        self._use_times.note(runner.cache.uses, self._clock())
         self._report(result)
 
     def _note(self, last_seq: int, runner: StepRunner) -> None:

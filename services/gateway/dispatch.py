@@ -92,7 +92,7 @@ class Dispatcher:
 
     # --- for the handlers ---------------------------------------------------------------------------------------------
 
-    def open(self, request_id: str, requests: Sequence[GenerateRequest]) -> Stream:
+    def open(self, request_id: str, requests: Sequence[GenerateRequest], trace_id: str = "") -> Stream:
         """All of them, in one stream. Raises ApiError (429, 503) when there is no room for them."""
         if self.draining:
             raise ApiError(DRAINING)
@@ -107,7 +107,7 @@ class Dispatcher:
         most_s = self._config.request_timeout_s
         for index, (each, request) in enumerate(zip(ids, requests, strict=True)):
             self._readers[each] = _Reader(stream, index, tenant)
-            self._tell(Opened(each, request, now_s + min(request.timeout_s or most_s, most_s)))
+            self._tell(Opened(each, request, now_s + min(request.timeout_s or most_s, most_s), trace_id))
         return stream
 
     def abort(self, tenant: str, client_id: str) -> None:
@@ -237,8 +237,8 @@ class Dispatcher:
         match message:
             case wire.Accepted() | wire.Lost():
                 self._tell(message)
-            case wire.Rejected(request_id, attempt, error):
-                self._tell(wire.Rejected(request_id, attempt, self._as_told(request_id, error)))
+            case wire.Rejected(request_id, _, error):
+                self._tell(msgspec.structs.replace(message, error=self._as_told(request_id, error)))
             case wire.Heartbeat(progress):
                 self.stages.progressed(_of_hub(peer), progress)
                 self._tell(HubProgressed(progress.last_seq))

@@ -16,6 +16,7 @@ class Opened(msgspec.Struct, frozen=True):
     request_id: str
     request: GenerateRequest
     expires_s: float
+    trace_id: str = ""
 
 
 class ClientGone(msgspec.Struct, frozen=True):

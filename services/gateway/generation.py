@@ -43,6 +43,20 @@ class Usage(msgspec.Struct, frozen=True):
         return self.prompt_tokens + self.completion_tokens
 
 
+class Work(msgspec.Struct, frozen=True):
+    """What a generation has cost in the stages, over all its attempts; what was lost with one is not known."""
+
+    forward_steps: int = 0
+    forced_tokens: int = 0
+    preemptions: int = 0
+    queue_s: float = 0.0
+    compile_s: float = 0.0
+    encode_s: float = 0.0
+
+    def plus(self, other: Work) -> Work:
+        return Work(*(getattr(self, name) + getattr(other, name) for name in self.__struct_fields__))
+
+
 class Delta(msgspec.Struct, frozen=True):
     """A piece of output. `usage` is what was used up to its end; `logprobs` has one entry a token, if asked for."""
 
@@ -66,6 +80,7 @@ class Ending(msgspec.Struct, frozen=True):
     matched_stop: int | str | None = None
     error: wire.Error | None = None
     executor: str | None = None  # by name: where it ran last
+    work: Work = Work()
 
 
 def merge(deltas: Sequence[Delta]) -> Delta:

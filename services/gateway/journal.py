@@ -131,7 +131,7 @@ class Journal:
     # --- the client ---------------------------------------------------------------------------------------------------
 
     def _on_opened(self, event: Opened) -> list[Command]:
-        entry = OpenRequest(event.request_id, event.request, event.expires_s, self._now_s)
+        entry = OpenRequest(event.request_id, event.request, event.expires_s, self._now_s, trace_id=event.trace_id)
         self._open[event.request_id] = entry
         self._queue(entry)
         return []
@@ -201,6 +201,7 @@ class Journal:
         if entry is None:
             return self._stale(message.request_id, message.attempt)
         entry.submitted(self._now_s)
+        entry.encoded(message.encode_s)
         return []
 
     # --- the scheduler ------------------------------------------------------------------------------------------------
@@ -229,7 +230,11 @@ class Journal:
 
     def _on_refused(self, message: wire.Rejected | wire.EncodeFailed) -> list[Command]:
         entry = self._current(message.request_id, message.attempt)
-        return [] if entry is None else self._fail(entry, message.error)
+        if entry is None:
+            return []
+        if isinstance(message, wire.Rejected) and message.counts is not None:
+            entry.worked(message.counts)
+        return self._fail(entry, message.error)
 
     def _on_lost(self, message: wire.Lost) -> list[Command]:
         entry = self._current(message.request_id, message.attempt)
@@ -320,7 +325,9 @@ class Journal:
 
     def _fail(self, entry: OpenRequest, error: wire.Error) -> list[Command]:
         self._forget(entry)
-        ending = Ending(entry.usage, entry.attempt, entry.tokenizer, error=error, executor=entry.executor)
+        ending = Ending(
+            entry.usage, entry.attempt, entry.tokenizer, error=error, executor=entry.executor, work=entry.work
+        )
         return [Finish(entry.request_id, ending)]
 
     def _end(
@@ -328,7 +335,13 @@ class Journal:
     ) -> list[Command]:
         self._forget(entry)
         ending = Ending(
-            entry.usage, entry.attempt, entry.tokenizer, finish_reason, matched_stop, executor=entry.executor
+            entry.usage,
+            entry.attempt,
+            entry.tokenizer,
+            finish_reason,
+            matched_stop,
+            executor=entry.executor,
+            work=entry.work,
         )
         return [Finish(entry.request_id, ending)]
 

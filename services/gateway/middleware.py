@@ -16,6 +16,7 @@ from services.gateway.metrics import Metrics
 from services.gateway.query import read_query
 from services.gateway.record import RequestRecord
 from services.gateway.sse import FORM, error_response
+from services.gateway.traceparent import read_traceparent
 from shared import logging, wire
 
 RECORD = web.RequestKey("record", RequestRecord)
@@ -25,8 +26,11 @@ QUERY: web.RequestKey[Any] = web.RequestKey("query")  # see `services.gateway.qu
 UNKNOWN = "unknown"  # the route of a path, or of a method, that there is none for
 HEALTH = frozenset({"/health", "/ready"})  # open to all
 METRICS = "/metrics"
-PROBES = HEALTH | {METRICS}  # not worth a log line
-ADMIN_ROUTES = frozenset({"/cache", "/flush_cache", "/server_info", METRICS})  # they tell of all tenants, or touch them
+PAGE = frozenset({"/dashboard", "/dashboard/assets/{name}"})  # the same for everybody: it asks for a key itself
+PROBES = HEALTH | PAGE | {METRICS}  # not worth a log line
+ADMIN_ROUTES = frozenset(  # they tell of all tenants, or touch them
+    {"/cache", "/flush_cache", "/server_info", "/dashboard/events", METRICS}
+)
 
 INTERNAL = wire.Error("the server made a mistake", "internal_error", status=500)
 BROKEN_BODY = wire.Error("the body cannot be read", "invalid_body")
@@ -50,7 +54,8 @@ def accounting(metrics: Metrics) -> Middleware:
 
     @web.middleware
     async def middleware(request: web.Request, handler: Handler) -> web.StreamResponse:
-        record = request[RECORD] = RequestRecord(new_request_id(), _route(request), metrics)
+        parent = read_traceparent(request.headers.getall("traceparent", []))
+        record = request[RECORD] = RequestRecord(new_request_id(), _route(request), metrics, parent=parent)
         request[FORM] = error_form(request.path, record.request_id)
         status = CLIENT_CLOSED_STATUS  # what it is if nothing comes back from the handler
         try:
@@ -66,7 +71,7 @@ def accounting(metrics: Metrics) -> Middleware:
 
 def authentication(keys: Keyring, *, public_metrics: bool) -> Middleware:
     """Before anything is said of a path: who has no key does not learn which there are."""
-    open_routes = HEALTH | {METRICS} if public_metrics else HEALTH
+    open_routes = HEALTH | PAGE | ({METRICS} if public_metrics else set())
 
     @web.middleware
     async def middleware(request: web.Request, handler: Handler) -> web.StreamResponse:
@@ -119,18 +124,21 @@ async def _answer(request: web.Request, handler: Handler, log: Any) -> web.Strea
     except web.RequestPayloadError:
         return _last_answer(request, BROKEN_BODY)
     except ApiError as error:
+        request[RECORD].error = error.error.code
         return error_response(request, error.error, CHALLENGE if error.error.status == UNAUTHORIZED else None)
     except web.HTTPException as error:
         return _translate(request, error)
     except ConnectionError:
         raise  # the client is gone
     except Exception:
-        log.exception("internal_error", request_id=request[RECORD].request_id)
+        log.exception("internal_error", **request[RECORD].name())
+        request[RECORD].error = INTERNAL.code
         return error_response(request, INTERNAL)
 
 
 def _last_answer(request: web.Request, error: wire.Error) -> web.Response:
     """Of a connection where nobody knows where the next request would begin."""
+    request[RECORD].error = error.code
     response = error_response(request, error)
     response.force_close()
     return response
@@ -138,16 +146,18 @@ def _last_answer(request: web.Request, error: wire.Error) -> web.Response:
 
 def _translate(request: web.Request, error: web.HTTPException) -> web.Response:
     """aiohttp's own refusals are plain text."""
+    headers = None
     match error:
         case web.HTTPNotFound():
-            return error_response(request, wire.Error(f"there is no {request.path[:256]}", "not_found", status=404))
+            refused = wire.Error(f"there is no {request.path[:256]}", "not_found", status=404)
         case web.HTTPMethodNotAllowed():
             allowed = ", ".join(sorted(error.allowed_methods))
             message = f"{request.method[:32]} is not allowed here, only {allowed}"
-            refused = wire.Error(message, "method_not_allowed", status=405)
-            return error_response(request, refused, {"Allow": allowed})
+            refused, headers = wire.Error(message, "method_not_allowed", status=405), {"Allow": allowed}
         case _:
-            return error_response(request, wire.Error(error.reason, "http_error", status=error.status))
+            refused = wire.Error(error.reason, "http_error", status=error.status)
+    request[RECORD].error = refused.code
+    return error_response(request, refused, headers)
 
 
 def _route(request: web.Request) -> str:

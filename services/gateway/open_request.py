@@ -11,7 +11,7 @@ from typing import Literal
 
 import msgspec
 
-from services.gateway.generation import Delta, GenerateRequest, Usage
+from services.gateway.generation import Delta, GenerateRequest, Usage, Work
 from shared import wire
 from shared.namespaces import tenant_of
 
@@ -38,6 +38,9 @@ class OpenRequest:
     token_ids: list[int] = field(default_factory=list)
     text_length: int = 0
     scored: bool = False  # the log-probabilities of the prompt that are asked for are delivered
+    trace_id: str = ""
+    past_work: Work = field(default_factory=Work)  # of the attempts that are over
+    present_work: Work = field(default_factory=Work)
     counts: wire.Counts | None = None  # of the first attempt that was heard of: later ones hit their own tokens
 
     @property
@@ -49,6 +52,7 @@ class OpenRequest:
 
     def advance(self) -> None:
         """Give up the present attempt."""
+        self.past_work, self.present_work = self.work, Work()
         self.attempt += 1
         self.phase = "waiting"
         self.submitted_s = None
@@ -76,7 +80,26 @@ class OpenRequest:
         self.fruitless = 0 if token_ids else self.fruitless
         self.counts = self.counts or update.counts
         self.executor = update.counts.executor or self.executor
+        self.worked(update.counts)
         return Delta(text, token_ids, self.usage, update.logprobs[skip:], self._scores(update))
+
+    @property
+    def work(self) -> Work:
+        return self.past_work.plus(self.present_work)
+
+    def encoded(self, encode_s: float) -> None:
+        self.present_work = msgspec.structs.replace(self.present_work, encode_s=encode_s)
+
+    def worked(self, counts: wire.Counts) -> None:
+        """What the present attempt has cost by now."""
+        self.present_work = Work(
+            counts.forward_steps,
+            counts.forced_tokens,
+            counts.preemptions,
+            counts.queue_s,
+            counts.compile_s,
+            self.present_work.encode_s,
+        )
 
     def _scores(self, update: wire.TextUpdate) -> tuple[wire.TextLogprob, ...]:
         """Once: another attempt may have computed them too."""
@@ -116,6 +139,7 @@ class OpenRequest:
             priority=request.priority,
             time_left_s=self.expires_s - now_s,
             template_options=request.template_options,
+            trace_id=self.trace_id,
         )
 
     def submit(self, gateway: str, now_s: float) -> wire.Submit:
@@ -136,6 +160,7 @@ class OpenRequest:
             namespace=self.request.namespace,
             priority=self.request.priority,
             time_left_s=self.expires_s - now_s,
+            trace_id=self.trace_id,
         )
 
     def audit_entry(self, now_s: float) -> wire.AuditEntry:

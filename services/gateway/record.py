@@ -6,18 +6,22 @@ Prompts, outputs and keys are not in it.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from services.gateway.errors import CLIENT_CLOSED_STATUS
-from services.gateway.generation import Delta, Ending, Usage, total
+from services.gateway.generation import Delta, Ending, Usage, Work, total
 from services.gateway.key_limits import Admission
 from services.gateway.metrics import Metrics
 from services.gateway.schemas.call import Call
 from services.gateway.stream import Stream
+from services.gateway.traceparent import TraceParent
 
 Outcome = Literal["ok", "refused", "failed", "client_closed"]
+
+COUNTS = ("forced_tokens", "forward_steps", "preemptions")
+WAITS = ("encode_s", "queue_s", "compile_s")
 
 
 @dataclass
@@ -28,21 +32,31 @@ class RequestRecord:
     tenant: str = ""
     wants_stream: bool = False
     constraint: str | None = None  # its kind
+    prompts: int = 1
     samples: int = 1  # of each prompt
+    parent: TraceParent | None = None  # the trace that it belongs to
+    error: str | None = None  # the code of what it was refused with
     stream: Stream | None = None  # of its generations, once they are open
     admission: Admission | None = None  # by the limits of its key, until it has ended
     limit_headers: Mapping[str, str] = field(default_factory=dict)  # what the client is told of these
     started_s: float = field(default_factory=time.monotonic)
     ttft_s: float | None = None
     _last_output_s: dict[int, float] = field(default_factory=dict)  # by generation
+    _later_s: float = 0.0  # of all generations, from their first outputs on,
+    _later_tokens: int = 0  # in which so many tokens came
     _counted_tokens: int = 0
 
     def opened(self, call: Call, stream: Stream) -> None:
         constraint = call.parts[0].request.constraint
         self.wants_stream = call.stream
         self.constraint = constraint.kind if constraint is not None else None
+        self.prompts = len(call.parts)
         self.samples = call.samples
         self.stream = stream
+
+    @property
+    def trace_id(self) -> str:
+        return "" if self.parent is None else self.parent.trace_id
 
     def end_admission(self) -> None:
         """All its generations have ended. Does nothing if another record has taken the admission over."""
@@ -60,6 +74,8 @@ class RequestRecord:
             self.ttft_s = now_s - self.started_s
             self.metrics.first_output(self.ttft_s)
         elif index in self._last_output_s:
+            self._later_s += now_s - self._last_output_s[index]
+            self._later_tokens += len(delta.token_ids)
             self.metrics.next_output(now_s - self._last_output_s[index], len(delta.token_ids))
         self._last_output_s[index] = now_s
         self._count(len(delta.token_ids))
@@ -70,6 +86,23 @@ class RequestRecord:
         endings = self.stream.endings if self.stream is not None else {}
         return total({index: ending.usage for index, ending in endings.items()}, self.samples)
 
+    def name(self) -> dict[str, Any]:
+        """What each line about it begins with."""
+        return {"request_id": self.request_id, **({"trace_id": self.trace_id} if self.trace_id else {})}
+
+    def arrival(self) -> dict[str, Any]:
+        """The fields of the line that says that it was let in."""
+        return {
+            **self.name(),
+            "attempt": 1,
+            "tenant": self.tenant,
+            "route": self.route,
+            "stream": self.wants_stream,
+            "prompts": self.prompts,
+            "n": self.samples,
+            "constraint": self.constraint,
+        }
+
     def close(self, status: int) -> dict[str, Any]:
         """Count it, and return the fields of its log line."""
         outcome = self._outcome(status)
@@ -77,11 +110,12 @@ class RequestRecord:
         if self.tenant:
             self.metrics.tenant(self.tenant, outcome, self.usage)
         line: dict[str, Any] = {
-            "request_id": self.request_id,
+            **self.name(),
             "tenant": self.tenant,
             "route": self.route,
             "status": status,
             "outcome": outcome,
+            "error": self.error,
             "stream": self.wants_stream,
             "total_s": round(self.elapsed_s(), 6),
         }
@@ -103,19 +137,26 @@ class RequestRecord:
 
     def _generation(self) -> dict[str, Any]:
         ending, usage = self._ending, self.usage
-        if ending is None:
+        if ending is None or self.stream is None:
             return {}
         self._count(usage.completion_tokens - self._counted_tokens)  # with what came too late to be sent
         self.metrics.generated(usage, self.elapsed_s())
+        endings = self.stream.endings.values()
+        resubmissions = sum(each.attempts - 1 for each in endings)
+        self.metrics.resubmitted(resubmissions)
         return {
             "finish_reason": ending.finish_reason,
             "constraint": self.constraint,
-            "error": ending.error.code if ending.error is not None else None,
+            "error": ending.error.code if ending.error is not None else self.error,
+            "prompts": self.prompts,
+            "n": self.samples,
             "prompt_tokens": usage.prompt_tokens,
             "cached_tokens": usage.cached_tokens,
             "completion_tokens": usage.completion_tokens,
-            "ttft_s": round(self.ttft_s, 6) if self.ttft_s is not None else None,
-            "attempts": ending.attempts,
+            "ttft_s": _rounded(self.ttft_s),
+            "tpot_s": _rounded(self._later_s / self._later_tokens if self._later_tokens else None),
+            **_work([each.work for each in endings]),
+            "attempts": 1 + resubmissions,
             "tokenizer": ending.tokenizer,
             "executor": ending.executor,
         }
@@ -123,6 +164,18 @@ class RequestRecord:
     def _count(self, tokens: int) -> None:
         self.metrics.output(tokens)
         self._counted_tokens += tokens
+
+
+def _work(parts: Sequence[Work]) -> dict[str, Any]:
+    """Counts of all generations together; the longest of their waits, since they wait side by side."""
+    return {
+        **{name: sum(getattr(part, name) for part in parts) for name in COUNTS},
+        **{name: _rounded(max(getattr(part, name) for part in parts)) for name in WAITS},
+    }
+
+
+def _rounded(seconds: float | None) -> float | None:
+    return None if seconds is None else round(seconds, 6)
 
 
 def _weight(ending: Ending) -> int:

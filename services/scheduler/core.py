@@ -44,8 +44,15 @@ class Core:
         self._planner = Planner(config, self.requests.shares)
         self._admin_calls = AdminCalls(self.figures)
 
-    def handle(self, event: Event) -> list[Command]:
-        """Take one event in; the commands are to be carried out in order."""
+    def handle(self, event: Event, at_s: float | None = None) -> list[Command]:
+        """Take one event in; the commands are to be carried out in order.
+
+        Args:
+            at_s: when it came; None: about the time of the last tick.
+        """
+        if at_s is not None:
+            self._now_s = at_s
+            self.requests.at(at_s)
         match event:
             case Joined(peer, hello):
                 self._on_joined(peer, hello)
@@ -230,6 +237,7 @@ class Core:
         )
 
     def figures(self) -> dict[str, Any]:
+        executors = self.executors.values()
         return {
             "policy": self.config.chosen_policy,
             "draining": self.requests.draining,
@@ -237,7 +245,7 @@ class Core:
             "running": self.requests.running_count,
             "steps": self._steps,
             "peers": self._peer_counts(),
-            "executors": {executor.name: figures.of_executor(executor) for executor in self.executors.values()},
+            "executors": {executor.name: figures.of_executor(executor, self._now_s) for executor in executors},
         }
 
     def _peer_counts(self) -> dict[str, int]:

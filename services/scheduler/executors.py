@@ -272,6 +272,7 @@ class Executor:
                 continue
             self.short |= outcome.declined and lane.settled
             done = lane.apply(outcome)
+            lane.request.account.steps(done.tokens)
             beyond = max(done.tokens - lane.planned_tokens(result.seq), 0)
             self._shares.charge(lane.request.tenant, beyond)
             work, beyond_tokens = work + done, beyond_tokens + beyond

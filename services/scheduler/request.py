@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import msgspec
 
+from services.scheduler.account import Account
 from services.scheduler.tokens import Tokens, as_tokens
 from shared import wire
 from shared.constraints import key_of
@@ -44,6 +45,7 @@ class Request:
     scored: bool = False  # the log-probabilities of its prompt that are asked for are there
     streamed: bool = False  # something of this attempt has been sent to the detokenizer
     unlisted_audits: int = 0  # in a row, in which the gateway no longer held it open
+    account: Account = field(default_factory=Account)
 
     def __post_init__(self) -> None:
         self.tenant = tenant_of(self.submit.namespace)
@@ -101,6 +103,8 @@ class Request:
 
     def give_way(self) -> None:
         """Leave the lane, to wait again with what is known by now."""
+        if self.lane is not None:
+            self.account.gives_way(self.lane.served_s, has_begun=self.lane.settled)
         self.leave_lane()
         self.tokens = self._matchable()
 
@@ -130,6 +134,8 @@ class Request:
             submit.namespace,
             submit.priority,
             self.cached_tokens is not None or submit.attempt > 1,
+            submit.attempt,
+            submit.trace_id,
         )
 
     def open(self) -> wire.Open:
@@ -142,6 +148,7 @@ class Request:
             submit.sampling.logprobs,
             submit.resume_token_ids,
             submit.text_offset,
+            submit.trace_id,
         )
 
     def update(self, outcome: wire.Outcome) -> wire.TokenUpdate:
@@ -151,7 +158,7 @@ class Request:
             self.attempt,
             self.output_tokens,
             outcome.new_token_ids,
-            self._counts(),
+            self.counts(),
             outcome.logprobs,
             outcome.finish_reason,
             outcome.matched_stop,
@@ -166,11 +173,20 @@ class Request:
             self.attempt,
             self.output_tokens,
             (),
-            self._counts(),
+            self.counts(),
             finish_reason=reason,
             error=error,
         )
 
-    def _counts(self) -> wire.Counts:
-        cached_tokens = min(self.cached_tokens or 0, self.prompt_tokens)
-        return wire.Counts(self.prompt_tokens, cached_tokens, self.executor_name)
+    def counts(self) -> wire.Counts:
+        account = self.account
+        return wire.Counts(
+            self.prompt_tokens,
+            min(self.cached_tokens or 0, self.prompt_tokens),
+            self.executor_name,
+            account.forward_steps,
+            account.forced_tokens,
+            account.preemptions,
+            account.queue_s,
+            account.compile_s,
+        )

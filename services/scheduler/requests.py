@@ -22,6 +22,7 @@ from services.scheduler.ledger import Ledger, Place
 from services.scheduler.outbox import Outbox
 from services.scheduler.placement import Placement
 from services.scheduler.request import Key, Request
+from services.scheduler.stories import finished, named, started
 from services.scheduler.streams import Streams
 from shared import wire
 from shared.config import SchedulerConfig
@@ -86,9 +87,11 @@ class Requests:
         self.ledger.add(request)
         self.backlog.enter(request)
         self.shares.enter(request.tenant)
+        request.account.waits(self._now_s)
         self.places.route(request)
         answer = wire.Accepted(submit.request_id, attempt, submit.prompt_token_ids, accepted)
         self._outbox.send(submit.gateway, answer)
+        self._outbox.note("accepted", **named(request), prompt_tokens=request.prompt_tokens)
 
     def _next_place(self) -> Place:
         self._arrivals += 1
@@ -127,6 +130,7 @@ class Requests:
 
     def started(self, request: Request) -> None:
         """It has got a lane."""
+        request.account.starts(self._now_s)
         self.backlog.drain.left(self._now_s, request.prompt_tokens)
 
     def report(self, request: Request, outcome: wire.Outcome) -> None:
@@ -135,13 +139,15 @@ class Requests:
             self.places.trials.suspects.computed(request.key, outcome.computed_tokens)
         if request.cached_tokens is None and outcome.computed_tokens:
             request.cached_tokens = outcome.cached_tokens
+            self._outbox.note("started", **started(request))
+        request.account.forces(outcome.forced_tokens)
         if outcome.new_token_ids or outcome.prompt_logprobs or outcome.finish_reason is not None:
             self.streams.update(request, request.update(outcome))
             request.generated += outcome.new_token_ids
             request.scored |= bool(outcome.prompt_logprobs)
         if outcome.finish_reason is not None:
             self.places.trials.suspects.clear(request.key)
-            self._retire(request, delivered=True)
+            self._retire(request, outcome.finish_reason, delivered=True)
         elif outcome.waiting == "grammar" and request.constraint_key is not None and request.lane is not None:
             request.compiled_by = None
             self._executors[request.lane.executor].put_back(request)
@@ -149,6 +155,7 @@ class Requests:
     def compiled(self, executor: Executor, answer: wire.Compiled) -> None:
         """Those that wait there for this constraint have their turn, or end with what is wrong with it."""
         for request in executor.parking.requests(answer.key, answer.tenant):
+            request.account.compiled(self._now_s)
             if answer.error is None:
                 executor.unpark(request)
             else:
@@ -170,7 +177,7 @@ class Requests:
         if request is None or request.attempt > abort.attempt or request.detokenizer != detokenizer:
             return
         if abort.reason == "stop_string":
-            self._withdraw(request, delivered=True)
+            self._withdraw(request, "stop_string", delivered=True)
         else:
             self.streams.forget(request)
             self._lose(request, "its detokenizer has no state for it")
@@ -184,6 +191,10 @@ class Requests:
             self._outbox.send(gateway, wire.Lost(entry.request_id, entry.attempt, "the scheduler does not know it"))
         held: dict[Key, int] = {(gateway, entry.request_id): entry.attempt for entry in audit.open}
         self.streams.close(lambda key, attempt: key[0] == gateway and held.get(key) != attempt)
+
+    def at(self, now_s: float) -> None:
+        """It is later by now."""
+        self._now_s = now_s
 
     def tick(self, now_s: float) -> None:
         self._now_s = now_s
@@ -226,36 +237,39 @@ class Requests:
 
     def _abort(self, request: Request) -> None:
         self.streams.update(request, request.ending("abort"))
-        self._withdraw(request, delivered=False)
+        self._withdraw(request, "abort", delivered=False)
 
     def _fail(self, request: Request, error: wire.Error) -> None:
         self.places.trials.suspects.clear(request.key)
+        request.account.starts(self._now_s)
         if request.detokenizer is None:
-            answer = wire.Rejected(request.submit.request_id, request.attempt, error)
+            answer = wire.Rejected(request.submit.request_id, request.attempt, error, request.counts())
             self._outbox.send(request.submit.gateway, answer)
         self.streams.update(request, request.ending("error", error))
-        self._withdraw(request, delivered=request.detokenizer is not None)
+        self._withdraw(request, error.code, delivered=request.detokenizer is not None)
 
     def _lose(self, request: Request, reason: str, *, excused: bool = False) -> None:
         request_id, attempt = request.submit.request_id, request.attempt
         self._outbox.send(request.submit.gateway, wire.Lost(request_id, attempt, reason, excused))
-        self._outbox.note("request_lost", request_id=request_id, attempt=attempt, reason=reason)
+        self._outbox.note("request_lost", **named(request), reason=reason)
         self._give_up(request)
 
     def _give_up(self, request: Request) -> None:
         """End an attempt without ending its stream, which the next attempt continues."""
         self.streams.linger(request, self._now_s)
-        self._withdraw(request, delivered=False)
+        self._withdraw(request, "lost", delivered=False)
 
-    def _withdraw(self, request: Request, *, delivered: bool) -> None:
+    def _withdraw(self, request: Request, reason: str, *, delivered: bool) -> None:
         """End an attempt that its executor does not know to be over: the steps under way need not go on with it."""
         lane = request.lane
         if lane is not None and lane.in_flight and lane.executor in self._executors:
             self._outbox.send(lane.executor, wire.Cancel((lane.number,)))
-        self._retire(request, delivered=delivered)
+        self._retire(request, reason, delivered=delivered)
 
-    def _retire(self, request: Request, *, delivered: bool) -> None:
+    def _retire(self, request: Request, reason: str, *, delivered: bool) -> None:
         """This attempt is over here, whatever still arrives about it. Its lane is released in the next plan."""
+        request.account.starts(self._now_s)
+        self._outbox.note("finished", **finished(request, reason))
         self.ledger.end(request, self._now_s, delivered=delivered)
         self.backlog.leave(request)
         self.shares.leave(request.tenant)

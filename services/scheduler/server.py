@@ -9,6 +9,7 @@ from typing import assert_never
 
 from services.scheduler.core import Core
 from services.scheduler.events import Command, Drop, Event, Note, Send, Tick
+from services.scheduler.step_log import StepLog
 from shared import logging, wire
 from shared.link import BoundLink
 from shared.service import Context
@@ -32,6 +33,7 @@ class Scheduler:
         self._events: deque[Event] = deque()
         self._is_handling = False
         self._hub: BoundLink | None = None
+        self._steps = StepLog(config.logging.step_every_s)
         self.core = Core(config.scheduler, hang_timeout_s=config.supervisor.hang_timeout_s, now_s=clock())
 
     async def start(self) -> None:
@@ -47,6 +49,9 @@ class Scheduler:
         if self._hub is not None:
             self._hub.tick()
         self._on_event(Tick(self._clock()))
+        fields = self._steps.due(self._clock(), self.core.progress)
+        if fields is not None:
+            self._log.info("step", **fields)
 
     async def refresh(self) -> None:
         """Nothing is dialled."""
@@ -61,9 +66,16 @@ class Scheduler:
             return
         self._is_handling = True
         while self._events:
-            for command in self.core.handle(self._events.popleft()):
+            for command in self._decide(self._events.popleft()):
                 self._carry_out(command)
         self._is_handling = False
+
+    def _decide(self, event: Event) -> list[Command]:
+        """Timed: this is what a plan costs."""
+        start_s = self._clock()
+        commands = self.core.handle(event, start_s)
+        self._steps.note(event, commands, self._clock() - start_s)
+        return commands
 
     def _carry_out(self, command: Command) -> None:
         """A send that fails needs no answer here: the link reports that the peer left."""

@@ -64,6 +64,7 @@ class Encoder:
             namespace=request.namespace,
             priority=request.priority,
             time_left_s=request.time_left_s,
+            trace_id=request.trace_id,
         )
 
     def convert(self, request: wire.Text) -> wire.TextReply:

@@ -12,8 +12,9 @@ import asyncio
 import contextlib
 import time
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import assert_never
+from typing import Any, NamedTuple, assert_never
 
 from services.tokenizer.codec import Codec
 from services.tokenizer.encode import Encoder
@@ -33,6 +34,12 @@ class Job:
     gateway: str
     visit: int  # of the gateway, during which it came
     message: wire.Encode | wire.Text
+    arrived_s: float
+
+
+class Encoded(NamedTuple):
+    submit: wire.Submit
+    encode_s: float  # since it came
 
 
 Answer = wire.Submit | wire.EncodeFailed | wire.TextReply
@@ -46,8 +53,9 @@ def build(context: Context) -> Service:
 
 
 class TokenizerService:
-    def __init__(self, context: Context, encoder: Encoder) -> None:
+    def __init__(self, context: Context, encoder: Encoder, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._context = context
+        self._clock = clock
         self._encoder = encoder
         self._log = logging.get()
         self._front = context.dial("front", "tokenizer", wire.FrontToTokenizer, self._on_front, progress=self.progress)
@@ -57,7 +65,7 @@ class TokenizerService:
         self._jobs: asyncio.Queue[Job] = asyncio.Queue()
         self._jobs_done = 0
         self._begun_s: float | None = None  # when the job in hand was
-        self._unsent: deque[wire.Submit] = deque()
+        self._unsent: deque[Encoded] = deque()
         self._working: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
@@ -91,7 +99,7 @@ class TokenizerService:
     def progress(self) -> wire.Progress:
         return wire.Progress(
             last_seq=self._jobs_done,
-            step_age_s=0.0 if self._begun_s is None else time.monotonic() - self._begun_s,
+            step_age_s=0.0 if self._begun_s is None else self._clock() - self._begun_s,
             waiting=self._jobs.qsize() + len(self._unsent),
             running=0 if self._begun_s is None else 1,
             peers={"gateway": len(self._front.peers), "scheduler": len(self._hub.peers)},
@@ -107,9 +115,9 @@ class TokenizerService:
                 self._front.send(gateway, wire.Ready(self._context.config.tokenizer.credits))
             case Left(gateway):
                 del self._visits[gateway]
-                self._unsent = deque(submit for submit in self._unsent if submit.gateway != gateway)
+                self._unsent = deque(encoded for encoded in self._unsent if encoded.submit.gateway != gateway)
             case Received(gateway, wire.Encode() | wire.Text() as message):
-                self._jobs.put_nowait(Job(gateway, self._visits[gateway], message))
+                self._jobs.put_nowait(Job(gateway, self._visits[gateway], message, self._clock()))
             case Received():
                 pass  # a heartbeat
             case _:
@@ -130,12 +138,12 @@ class TokenizerService:
         while True:
             job = await self._jobs.get()
             if self._is_wanted(job):
-                self._begun_s = time.monotonic()
+                begun_s = self._begun_s = self._clock()
                 result = await self._answer(job)
                 self._begun_s = None
                 self._jobs_done += 1
                 if self._is_wanted(job):  # still
-                    self._deliver(job, result)
+                    self._deliver(job, result, begun_s)
             self._jobs.task_done()
 
     def _is_wanted(self, job: Job) -> bool:
@@ -146,26 +154,28 @@ class TokenizerService:
         try:
             return await asyncio.to_thread(answer, self._encoder, job)
         except Exception:
-            self._log.exception("encode_broke")
+            self._log.exception("encode_broke", **_named(job))
             match job.message:
                 case wire.Encode(request_id, attempt):
                     return wire.EncodeFailed(request_id, attempt, INTERNAL)
                 case wire.Text(call_id):
                     return wire.TextReply(call_id, error=INTERNAL)
 
-    def _deliver(self, job: Job, result: Answer) -> None:
+    def _deliver(self, job: Job, result: Answer, begun_s: float) -> None:
         match result:
             case wire.Submit():
+                encode_s = self._clock() - job.arrived_s
                 self._log.info(
                     "encoded",
-                    request_id=result.request_id,
-                    attempt=result.attempt,
-                    tokens=len(result.prompt_token_ids),
+                    **_named(job),
+                    prompt_tokens=len(result.prompt_token_ids),
+                    encode_s=round(encode_s, 6),
+                    wait_s=round(begun_s - job.arrived_s, 6),
                 )
-                self._unsent.append(result)
+                self._unsent.append(Encoded(result, encode_s))
                 self._submit()
             case wire.EncodeFailed():
-                self._log.info("refused", request_id=result.request_id, code=result.error.code)
+                self._log.info("refused", **_named(job), code=result.error.code)
                 self._front.send(job.gateway, result)
             case wire.TextReply():
                 self._front.send(job.gateway, result)
@@ -175,15 +185,24 @@ class TokenizerService:
     def _submit(self) -> None:
         """Send what waits, in order; a send that fails is made again at the next join."""
         while self._unsent and self._hub.peers:
-            submit = self._unsent[0]
+            submit, encode_s = self._unsent[0]
             if not self._hub.send(self._hub.peers[0], submit):
                 return
             self._unsent.popleft()
-            self._front.send(submit.gateway, wire.Encoded(submit.request_id, submit.attempt))
+            self._front.send(submit.gateway, wire.Encoded(submit.request_id, submit.attempt, encode_s))
 
     def _on_worker_ended(self, working: asyncio.Task[None]) -> None:
         if not working.cancelled():
             self._context.fail(f"the worker ended: {working.exception()!r}")
+
+
+def _named(job: Job) -> dict[str, Any]:
+    """A request's in the log."""
+    match job.message:
+        case wire.Encode(request_id, attempt, trace_id=trace_id):
+            return {"request_id": request_id, "attempt": attempt, **({"trace_id": trace_id} if trace_id else {})}
+        case _:
+            return {}
 
 
 def answer(encoder: Encoder, job: Job) -> Answer:

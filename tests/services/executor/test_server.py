@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
+import structlog
 from torch import Tensor
 
 from services.executor.admission import UNCONSTRAINED
@@ -19,7 +20,7 @@ from services.executor.slots import SlotAllocator
 from services.executor.step import StepRunner
 from services.executor.worker import Gap
 from shared import wire
-from shared.config import Config, ConfigError, LinksConfig
+from shared.config import Config, ConfigError, LinksConfig, LoggingConfig
 from shared.constraints import key_of
 from shared.link import BoundLink, Joined, Left, LinkEvent, Received
 from shared.service import Context
@@ -71,7 +72,7 @@ class Hub:
         self.link = BoundLink(
             self.transport, "hub", wire.HUB_ACCEPTS, self.on_event, identity="scheduler", clock=lambda: self.now
         )
-        config = Config(links=LinksConfig(hub="hub"))
+        config = Config(links=LinksConfig(hub="hub"), logging=LoggingConfig(tree_every_s=2.0))
         context = Context(config, "executor-1", "executor", self.transport, self.failures.append)
         self.executor = ExecutorService(context, self.assemble, clock=lambda: self.now)
 
@@ -165,6 +166,36 @@ def admit(lane: int, max_new_tokens: int = 3) -> wire.Admit:
 
 async def test_it_introduces_itself_once_it_has_loaded(hub: Hub) -> None:
     assert hub.joined == [wire.Hello("executor", wire.PROTOCOL, "executor-1", INFO)]
+
+
+async def test_steps_and_tree_are_told_once_in_a_while(hub: Hub) -> None:
+    async def later(seconds: float) -> list[str]:
+        hub.now += seconds
+        hub.executor.tick()
+        await hub.ask("counters")  # the step thread has done by then what it was told before
+        told, lines[:] = lines[:], []
+        return [line["event"] for line in told]
+
+    with structlog.testing.capture_logs() as lines:
+        await hub.step(admits=(admit(0),), slices=(wire.Slice(0, 10),))
+        await hub.step(slices=(wire.Slice(0, 1),))
+        hub.executor.tick()
+        await hub.until(lambda: len(lines) == 3)
+        matched, step, tree = lines
+        assert (matched["event"], matched["request_id"]) == ("matched", "request-0")
+        assert step.items() >= {"event": "step", "steps": 2, "computed_tokens": 11, "batch": 1.0, "running": 1}.items()
+        assert (step["kv_total"], step["kv_pinned"], step["tree_tokens"]) == (200, 11, 11)
+        assert (tree["event"], sum(tokens for _, _, tokens, *_ in tree["nodes"]), tree["tree_tokens"]) == (
+            "tree",
+            11,
+            11,
+        )
+        lines.clear()
+        await hub.step(slices=(wire.Slice(0, 1),))
+        assert await later(0.5) == []
+        assert await later(1.0) == ["step"]
+        assert await later(1.0) == ["tree"]
+        assert await later(2.0) == []  # nothing has changed
 
 
 async def test_plans_become_results_in_order(hub: Hub) -> None:

@@ -561,6 +561,28 @@ def test_a_reset_releases_all_and_keeps_the_tree() -> None:
     assert [outcomes[lane].cached_tokens for lane in (0, 7)] == [10, 2]
 
 
+def test_the_log_tells_what_was_found_of_a_request_and_the_result_how_much_was_computed() -> None:
+    scheduler = Scheduler()
+    prompt = tokens(9)
+    with capture_logs() as logs:
+        scheduler.run(prompt, 2, 100)
+        scheduler.step(admits=(admit(1, prompt, 2, attempt=3, trace_id="0af7651916cd43dd8448eb211c80319c"),))
+        scheduler.slice(_1=100)
+    first, second = [line for line in logs if line["event"] == "matched"]
+    assert (first["cached_tokens"], first["prompt_tokens"]) == (0, 9)
+    assert "trace_id" not in first
+    assert (
+        second.items()
+        >= {
+            "request_id": "request-1",
+            "attempt": 3,
+            "trace_id": "0af7651916cd43dd8448eb211c80319c",
+            "cached_tokens": 8,
+        }.items()
+    )
+    assert scheduler.result.computed_tokens == 1
+
+
 # --- faults ----------------------------------------------------------------------------------------------------------
 
 
@@ -572,7 +594,9 @@ def test_a_fault_in_the_forward_pass_ends_the_request_that_caused_it() -> None:
     with capture_logs() as logs:
         outcomes = scheduler.slice(**{f"_{lane}": 20 for lane in prompts})
     assert (outcomes[3].finish_reason, outcomes[3].error) == ("error", INTERNAL)
-    assert [(line["event"], "poisoned" in line["reason"]) for line in logs] == [("request_failed", True)]
+    (failed,) = [line for line in logs if line["event"] == "request_failed"]
+    assert "poisoned" in failed["reason"]
+    assert failed["request_id"] == "request-3"
     others = [lane for lane in prompts if lane != 3]
     scheduler.model.poison = None
     scheduler.finish(*others)

@@ -153,6 +153,7 @@ def test_forced_tokens_cost_no_steps_of_their_own() -> None:
         assert scheduler.run(tokens(9), 40, constraint=constraint("free")).output == answer.output
     assert len(slow.model.batches) - len(fast.model.batches) >= forced - 1
     assert fast.result.constraints.forced_tokens == forced
+    assert fast.result.outcomes[0].forced_tokens == forced
 
 
 def test_what_leaves_no_choice_at_all_is_never_computed() -> None:

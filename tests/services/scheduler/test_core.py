@@ -77,7 +77,7 @@ def test_cached_tokens_are_those_of_the_first_slice_and_never_more_than_the_prom
     output = tuple(expected_output(PROMPT, 2, stops_at_string=False)[0])
     hub.hear("tokenizer", submit("r2", attempt=2, prompt=PROMPT, max_new_tokens=3, resume_token_ids=output))
     hub.run()
-    assert [update.counts for update in hub.updates()] == [wire.Counts(3, 3, EXECUTOR)]
+    assert [update.counts for update in hub.updates()] == [wire.Counts(3, 3, EXECUTOR, forward_steps=1)]
 
 
 def test_a_resumed_request_that_is_over_already_ends_at_its_admission():

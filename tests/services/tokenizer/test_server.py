@@ -49,12 +49,13 @@ def no_farewell(monkeypatch):
 class Rig:
     def __init__(self):
         self.transport = MemoryTransport()
+        self.now_s = 0.0
         self.failures, self.failed = [], asyncio.Event()
         tokenizer = byte_level()
         card = small_card(tokenizer)
         self.codec = TrickyCodec(tokenizer, card)
         rigged = context(self.transport, fail=self.fail)
-        self.service = TokenizerService(rigged, Encoder.of(card, self.codec))
+        self.service = TokenizerService(rigged, Encoder.of(card, self.codec), clock=lambda: self.now_s)
         self.front, self.hub = BoundPeer.front(self.transport), BoundPeer.hub(self.transport)
 
     def fail(self, reason):
@@ -105,11 +106,19 @@ async def test_encodes_are_done_in_order(rig):
 
 async def test_the_log_shows_who_took_the_work(rig):
     with structlog.testing.capture_logs() as lines:
-        rig.encode()
+        rig.encode(prompt="wait")
+        rig.encode("s")
+        rig.transport.pump()
+        await asyncio.to_thread(rig.codec.begun.wait, 10)
+        rig.now_s += 2.0
+        rig.codec.go_on.set()
         await rig.settle()
+    named = {"event": "encoded", "log_level": "info", "attempt": 1, "encode_s": 2.0}
     assert [line for line in lines if line["event"] == "encoded"] == [
-        {"event": "encoded", "log_level": "info", "request_id": "r", "attempt": 1, "tokens": 4}
+        {**named, "request_id": "r", "prompt_tokens": 4, "wait_s": 0.0},
+        {**named, "request_id": "s", "prompt_tokens": 4, "wait_s": 2.0},
     ]
+    assert rig.front.take() == [wire.Encoded("r", 1, 2.0), wire.Encoded("s", 1, 2.0)]
 
 
 async def test_what_cannot_be_run_is_answered_and_not_submitted(rig):
@@ -186,9 +195,9 @@ async def test_the_loop_stays_alive_and_tells_the_age_of_the_work_in_hand(rig):
     rig.encode()
     rig.transport.pump()
     await asyncio.to_thread(rig.codec.begun.wait)
+    rig.now_s += 3.0
     progress = rig.service.progress()
-    assert (progress.running, progress.waiting) == (1, 1)
-    assert progress.step_age_s > 0
+    assert (progress.running, progress.waiting, progress.step_age_s) == (1, 1, 3.0)
     rig.codec.go_on.set()
     await rig.settle()
     progress = rig.service.progress()

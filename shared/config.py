@@ -98,6 +98,7 @@ class GatewayConfig(Section, frozen=True):
     cors_origins: tuple[str, ...] | None = None  # of web pages that may use it; see services.gateway.cors
     enable_metrics: bool = True
     sglang_metrics: bool = False  # the main figures also under SGLang's names
+    vllm_metrics: bool = False  # and under vLLM's, for the Kubernetes inference gateway
     show_cached_text: bool = False  # /cache shows the first words of each cached prefix
     max_connections: PositiveInt = 8192  # beyond it the longest idle one is closed
     read_timeout_s: PositiveFloat = 30.0  # for the whole of a request's headers, and for the whole of its body

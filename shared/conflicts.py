@@ -77,8 +77,10 @@ def _replicas(config: Config) -> Iterator[str]:
 
 def _views(config: Config) -> Iterator[str]:
     gateway = config.gateway
-    if gateway.sglang_metrics and not gateway.enable_metrics:
-        yield "gateway.sglang_metrics (--sglang-metrics) needs gateway.enable_metrics, which is off (--disable-metrics)"
+    for name, shown in (("sglang", gateway.sglang_metrics), ("vllm", gateway.vllm_metrics)):
+        if shown and not gateway.enable_metrics:
+            needing = f"gateway.{name}_metrics (--{name}-metrics)"
+            yield f"{needing} needs gateway.enable_metrics, which is off (--disable-metrics)"
     is_private = is_loopback(gateway.host) and not has_keys(gateway)
     if gateway.show_cached_text and gateway.admin_key is None and gateway.admin_key_file is None and not is_private:
         yield (

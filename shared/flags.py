@@ -61,6 +61,7 @@ _SWITCHES: tuple[tuple[str, str, bool | str, str], ...] = (
     ("--disable-speculation", "executor.speculation", "off", "no drafts from a request's own text"),
     ("--disable-jump-forward", "constraints.jump_forward", False, "forced tokens are computed one by one"),
     ("--sglang-metrics", "gateway.sglang_metrics", True, "the main figures also under SGLang's names"),
+    ("--vllm-metrics", "gateway.vllm_metrics", True, "the main figures also under vLLM's names"),
     ("--show-cached-text", "gateway.show_cached_text", True, "/cache shows the first words of each cached prefix"),
     ("--allow-open", "gateway.allow_open", True, "listen where other machines reach it, without API keys"),
     ("--public-metrics", "gateway.public_metrics", True, "/metrics needs no key"),

@@ -9,6 +9,7 @@ from aiohttp import web
 from services.gateway.bodies import add_bodies
 from services.gateway.cache_routes import CacheRoutes
 from services.gateway.cors import Origins, cross_origin
+from services.gateway.dashboard_routes import DashboardRoutes
 from services.gateway.dispatch import Dispatcher
 from services.gateway.generation_routes import GenerationRoutes
 from services.gateway.hosts import Hosts, known_host
@@ -23,7 +24,9 @@ from services.gateway.operation_routes import OperationRoutes
 from services.gateway.response_routes import ResponseRoutes
 from services.gateway.response_store import ResponseStore
 from services.gateway.serving import Serving
+from services.gateway.sglang_metrics import SGLANG
 from services.gateway.text_routes import TextRoutes
+from services.gateway.vllm_metrics import VLLM
 from shared.config import Config
 from shared.model_card import ModelCard
 from shared.reasoning_format import reasoning_format
@@ -32,8 +35,8 @@ from shared.tool_format import tool_format
 
 def make_app(dispatcher: Dispatcher, settings: Config, card: ModelCard, keys: Keyring) -> web.Application:
     config = settings.gateway
-    sglang_model = card.model_id if config.sglang_metrics else None
-    metrics = Metrics(sglang_model, shows_tenants=not config.public_metrics)
+    aliases = [SGLANG] * config.sglang_metrics + [VLLM] * config.vllm_metrics
+    metrics = Metrics(aliases, model=card.model_id, shows_tenants=not config.public_metrics)
     limits = Limits.of(settings, card)
     hosts = Hosts.of(config, needs_key=keys.are_needed)
     origins = Origins.of(config, needs_key=keys.are_needed)
@@ -57,6 +60,7 @@ def make_app(dispatcher: Dispatcher, settings: Config, card: ModelCard, keys: Ke
     CacheRoutes(dispatcher, shows_text=config.show_cached_text).add_to(app.router)
     operations = OperationRoutes(dispatcher, card, limits, metrics, int(time.time()))
     operations.add_to(app.router, enable_metrics=config.enable_metrics)
+    DashboardRoutes(settings.logging.kept_in(settings.run_dir), dispatcher).add_to(app.router)
     openapi.add_to(app.router, card.model_id)
     add_bodies(app, config)
     return app

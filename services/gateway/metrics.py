@@ -6,7 +6,7 @@ Figures of the scheduler and of the executors are asked for at the time of a scr
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from prometheus_client import (
@@ -19,9 +19,9 @@ from prometheus_client import (
     generate_latest,
 )
 
+from services.gateway.alias_metrics import AliasMetrics, Names
 from services.gateway.generation import Usage
 from services.gateway.pool_metrics import PoolMetrics
-from services.gateway.sglang_metrics import SglangMetrics
 from services.gateway.stage_metrics import StageMetrics
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST
@@ -34,11 +34,12 @@ LATENCY_BUCKETS_S = (
 
 class Metrics:
     """Args:
-    sglang_model: the model's name, to show the main figures under SGLang's names too; None for ours alone.
+    aliases: other servers' names, to show the main figures under those too.
+    model: its name, which stands beside them.
     shows_tenants: who reads them may know what each tenant does.
     """
 
-    def __init__(self, sglang_model: str | None = None, *, shows_tenants: bool = True) -> None:
+    def __init__(self, aliases: Iterable[Names] = (), *, model: str = "", shows_tenants: bool = True) -> None:
         # Without it each series has a time of creation beside it, which nobody reads.
         disable_created_metrics()  # type: ignore[no-untyped-call]
         registry = self._registry = CollectorRegistry()
@@ -55,6 +56,9 @@ class Metrics:
         self._hit_rate = Gauge("sapwood_cache_hit_rate", "Share of prompt tokens found so far", registry=registry)
         self._first_token = self._latency("sapwood_time_to_first_token_seconds", "From arrival to the first output")
         self._inter_token = self._latency("sapwood_inter_token_seconds", "Between neighbouring output tokens")
+        self._resubmissions = Counter(
+            "sapwood_resubmissions", "Further attempts of requests whose stage was lost", registry=registry
+        )
         self._whole = self._latency("sapwood_request_seconds", "From arrival to the end of a generation")
         tenants = registry if shows_tenants else None
         self._tenant_requests = Counter(
@@ -69,8 +73,8 @@ class Metrics:
         self._pool = PoolMetrics(registry)
         self._stages = StageMetrics(registry)
         self._aliases = CollectorRegistry()
-        if sglang_model is not None:
-            self._aliases.register(SglangMetrics(registry, sglang_model))
+        for names in aliases:
+            self._aliases.register(AliasMetrics(registry, names, model))
 
     def output(self, num_tokens: int) -> None:
         self._decode_tokens.inc(num_tokens)
@@ -93,6 +97,9 @@ class Metrics:
         hits, misses = self._hits_and_misses
         self._hits_and_misses = hits, misses = hits + usage.cached_tokens, misses + missed_tokens
         self._hit_rate.set(hits / (hits + misses) if hits + misses else 0.0)
+
+    def resubmitted(self, times: int) -> None:
+        self._resubmissions.inc(times)
 
     def answered(self, route: str, outcome: str) -> None:
         self._requests.labels(route, outcome).inc()

@@ -6,7 +6,7 @@ that is gone is gone from the labels too, so there are never more of them than e
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import msgspec
@@ -76,7 +76,10 @@ class PoolMetrics:
         self._compiling = Gauge(
             "sapwood_compiling_requests", "Requests that wait for their constraint to be compiled", registry=registry
         )
+        self._oldest = Gauge("sapwood_oldest_waiting_seconds", "Age of the oldest that waits", registry=registry)
         self._pool = {key: Gauge(*named, registry=registry) for key, named in POOL_GAUGES.items()}
+        self._usage = Gauge("sapwood_kv_usage_ratio", "Share of the KV slots that requests hold", registry=registry)
+        self._page = Gauge("sapwood_kv_page_tokens", "KV slots that are handed out together", registry=registry)
         self._each = {key: Gauge(*named, ["executor"], registry=registry) for key, named in EXECUTOR_GAUGES.items()}
         namespaces = Gauge(
             "sapwood_cache_namespaces",
@@ -92,11 +95,11 @@ class PoolMetrics:
     def update(self, payload: Mapping[str, Any]) -> None:
         for key, gauge in self._queue.items():
             gauge.set(payload["scheduler"][key])
-        at_executors = payload["scheduler"].get("executors", {}).values()
-        self._compiling.set(sum(figures["compiling"] for figures in at_executors))
+        self._update_queue(payload["scheduler"].get("executors", {}).values())
         executors = msgspec.convert(payload["executors"], dict[str, Figures])
         for key, gauge in self._pool.items():
             gauge.set(sum(getattr(figures, key) for figures in executors.values()))
+        self._usage.set(_usage(executors.values()))
         self._update_each(executors)
         cheap = sum(figures.cheap_namespaces for figures in executors.values())
         self._cheap.set(cheap)
@@ -104,8 +107,19 @@ class PoolMetrics:
         self._counters.update(executors)
         self._constraints.update({name: figures.constraints for name, figures in executors.items()})
 
+    def _update_queue(self, at_executors: Collection[Mapping[str, Any]]) -> None:
+        """What the scheduler tells of each executor."""
+        self._compiling.set(sum(figures["compiling"] for figures in at_executors))
+        self._oldest.set(max((figures["oldest_wait_s"] for figures in at_executors), default=0.0))
+        self._page.set(max((figures["page_size"] for figures in at_executors), default=0))
+
     def _update_each(self, executors: Mapping[str, Figures]) -> None:
         for key, gauge in self._each.items():
             gauge.clear()
             for name, figures in executors.items():
                 gauge.labels(name).set(getattr(figures, key))
+
+
+def _usage(executors: Collection[Figures]) -> float:
+    capacity = sum(figures.capacity_tokens for figures in executors)
+    return sum(figures.pinned_tokens for figures in executors) / capacity if capacity else 0.0

@@ -9,7 +9,8 @@ if TYPE_CHECKING:
     from services.scheduler.executors import Executor
 
 
-def of_executor(executor: Executor) -> dict[str, Any]:
+def of_executor(executor: Executor, now_s: float) -> dict[str, Any]:
+    oldest_s = min((request.arrived_s for request in executor.queued), default=now_s)
     return {
         "model_id": executor.info.model_id,
         "capacity_tokens": executor.capacity_tokens,
@@ -20,6 +21,7 @@ def of_executor(executor: Executor) -> dict[str, Any]:
         "reserved_tokens": sum(flight.reserved_tokens for flight in executor.flights),
         "running": executor.running_requests,
         "waiting": executor.waiting_requests,
+        "oldest_wait_s": round(max(0.0, now_s - oldest_s), 3),
         "held_back": len(executor.promises),
         "compiling": len(executor.parking),
         "mirrored_tokens": executor.index.tokens,

@@ -23,6 +23,7 @@ CONFLICTS = [
     ({"executor.max_total_tokens": 15, "executor.page_size": 16}, "(--page-size) 16", "(--max-total-tokens) 15"),
     ({"executor.replicas": 2, "executor.device": "cuda:0"}, "executor.replicas (--executors) 2", "--max-total-tokens"),
     ({"gateway.sglang_metrics": True, "gateway.enable_metrics": False}, "--sglang-metrics", "--disable-metrics"),
+    ({"gateway.vllm_metrics": True, "gateway.enable_metrics": False}, "--vllm-metrics", "--disable-metrics"),
     ({"gateway.show_cached_text": True, "gateway.api_keys": ["k"]}, "--show-cached-text", "--admin-api-key"),
     ({"gateway.show_cached_text": True, "gateway.api_keys_file": "f"}, "--show-cached-text", "gateway.admin_key"),
     ({"gateway.show_cached_text": True, "gateway.host": "0.0.0.0"}, "--show-cached-text", "gateway.host"),

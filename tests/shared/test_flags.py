@@ -33,7 +33,7 @@ def test_every_flag_names_a_key_of_the_configuration():
         "--detokenizers": "2", "--run-dir": "/r",
     }  # fmt: skip
     switches = ["--disable-adaptive-cache", "--sglang-metrics", "--show-cached-text", "--enable-metrics"]
-    switches += ["--disable-jump-forward", "--allow-open", "--public-metrics"]
+    switches += ["--disable-jump-forward", "--allow-open", "--public-metrics", "--vllm-metrics"]
     switches += ["--allow-plain-tcp", "--api-key", "k1", "--api-key", "k2"]
     argv = [part for pair in given.items() for part in pair] + switches + ["--set", "tokenizer.credits=3"]
     config = load(overrides=parse(*argv))
@@ -44,6 +44,7 @@ def test_every_flag_names_a_key_of_the_configuration():
     assert config.scheduler.policy == "dfs-weight"
     assert not config.constraints.jump_forward
     assert config.gateway.sglang_metrics
+    assert config.gateway.vllm_metrics
     assert config.gateway.show_cached_text
     assert config.gateway.allow_open
     assert config.gateway.public_metrics

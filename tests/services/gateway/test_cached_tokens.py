@@ -27,10 +27,12 @@ class Account:
 
     async def counters(self):
         """Prompt tokens that were found and that were not, so far, and all of them."""
+        return await self.values("sapwood_cache_hit_total", "sapwood_cache_miss_total", "sapwood_prompt_tokens_total")
+
+    async def values(self, *names):
         async with self.served.client.get("/metrics") as response:
             families = text_string_to_metric_families(await response.text())
         values = {sample.name: sample.value for family in families for sample in family.samples}
-        names = ("sapwood_cache_hit_total", "sapwood_cache_miss_total", "sapwood_prompt_tokens_total")
         return tuple(values[name] for name in names)
 
     async def begin_stream(self, path=PATHS[0]):
@@ -136,6 +138,7 @@ async def test_a_request_that_moved_names_the_executor_it_ended_on(account):
     await account.served.until(account.lines)
     (line,) = account.lines()
     assert (line["executor"], line["attempts"], line["cached_tokens"]) == ("executor-2", 2, 2)
+    assert await account.values("sapwood_resubmissions_total") == (1,)
 
 
 async def test_an_update_without_an_executor_does_not_make_it_unknown(account):

@@ -10,6 +10,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from services.gateway.constraint_metrics import COUNTERS, GAUGES, ConstraintFigures
 from services.gateway.generation import Usage
 from services.gateway.metrics import Metrics
+from services.gateway.sglang_metrics import SGLANG
+from services.gateway.vllm_metrics import VLLM
 from shared import wire
 from tests.services.gateway.metric_rules import problems
 from tests.support.fake_pipeline import POOL
@@ -31,7 +33,7 @@ def used(metrics=None):
 
 def counters(*pools):
     executors = {f"executor-{number}": pool for number, pool in enumerate(pools, 1)}
-    waiting = {name: {"compiling": 2} for name in executors}
+    waiting = {name: {"compiling": 2, "oldest_wait_s": 1.5, "page_size": 4} for name in executors}
     return {"scheduler": {"running": 1, "waiting": 5, "executors": waiting}, "executors": executors}
 
 
@@ -143,17 +145,30 @@ def test_an_executor_may_keep_a_figure_to_itself():
     assert samples(metrics)["sapwood_kv_free_tokens",] == POOL["free_tokens"]
 
 
-# --- SGLang's names --------------------------------------------------------------------------------------------------
+def test_the_queue_and_the_pool_at_a_glance():
+    metrics = Metrics()
+    assert samples(metrics)["sapwood_kv_usage_ratio",] == 0
+    metrics.scheduler(counters(POOL, POOL))
+    found = samples(metrics)
+    assert found["sapwood_kv_usage_ratio",] == 0.5
+    assert found["sapwood_oldest_waiting_seconds",] == 1.5
+    assert found["sapwood_kv_page_tokens",] == 4
+    metrics.scheduler({"scheduler": {"running": 0, "waiting": 0, "executors": {}}, "executors": {}})
+    assert samples(metrics)["sapwood_oldest_waiting_seconds",] == 0
+
+
+# --- SGLang's and vLLM's names ----------------------------------------------------------------------------------------
 
 
 def test_sglangs_names_say_what_ours_say():
-    found = samples(used(Metrics(sglang_model=MODEL)))
+    found = samples(used(Metrics([SGLANG], model=MODEL)))
     assert {name: value for name, value in found.items() if name[0].startswith("sglang") and len(name) == 2} == {
         ("sglang:cache_hit_rate", MODEL): 0.6,
         ("sglang:token_usage", MODEL): 0.5,
         ("sglang:num_running_reqs", MODEL): 1,
         ("sglang:num_queue_reqs", MODEL): 5,
         ("sglang:num_used_tokens", MODEL): 30,
+        ("sglang:max_total_num_tokens", MODEL): 60,
         ("sglang:prompt_tokens_total", MODEL): 10,
         ("sglang:generation_tokens_total", MODEL): 4,
         ("sglang:num_requests_total", MODEL): 1,
@@ -173,12 +188,27 @@ def test_sglangs_names_say_what_ours_say():
         assert {name[1]: value for name, value in found.items() if name[0] == theirs} == buckets
 
 
+def test_what_the_kubernetes_inference_gateway_reads():
+    """Its model server protocol: queued and running requests, use of the KV cache, its pages, and LoRA adapters."""
+    found = samples(used(Metrics([SGLANG, VLLM], model=MODEL)))
+    for running, queued, usage in (
+        ("sglang:num_running_reqs", "sglang:num_queue_reqs", "sglang:token_usage"),
+        ("vllm:num_requests_running", "vllm:num_requests_waiting", "vllm:kv_cache_usage_perc"),
+    ):
+        assert [found[name, MODEL] for name in (running, queued, usage)] == [1, 5, 0.5]
+    pages = "".join(used(Metrics([SGLANG, VLLM], model=MODEL)).text(0).decode().split())
+    assert f'sglang:cache_config_info{{model_name="{MODEL}",num_pages="15",page_size="4"}}1.0' in pages
+    assert f'vllm:cache_config_info{{block_size="4",model_name="{MODEL}",num_gpu_blocks="15"}}1.0' in pages
+    lora = 'max_lora="0",model_name="org/tiny",running_lora_adapters="",waiting_lora_adapters=""'
+    assert f"vllm:lora_requests_info{{{lora}}}1.0" in pages
+
+
 def test_nothing_is_in_use_where_nothing_is_known():
-    assert samples(Metrics(sglang_model=MODEL))["sglang:token_usage", MODEL] == 0
+    assert samples(Metrics([SGLANG], model=MODEL))["sglang:token_usage", MODEL] == 0
 
 
 def test_our_own_names_stay_as_they_are_beside_them():
-    text = used(Metrics(sglang_model=MODEL)).text(2).decode()
+    text = used(Metrics([SGLANG], model=MODEL)).text(2).decode()
     assert {problem.partition(":")[0] for problem in problems(text)} == {"sglang"}
 
 

@@ -149,8 +149,13 @@ async def test_sglangs_names_are_there_if_asked_for(tmp_path, tiny_card):
     assert found["sapwood_decode_tokens_total",] == 4
 
 
+async def test_vllms_names_are_there_if_asked_for(tmp_path, tiny_card):
+    async with serving(tmp_path, tiny_card, vllm_metrics=True) as served:
+        assert ("vllm:num_requests_waiting", "tiny") in await samples(served)
+
+
 async def test_without_being_asked_for_they_are_not(served):
-    assert not any(name.startswith("sglang") for name, *_ in await samples(served))
+    assert not any(name.startswith(("sglang", "vllm")) for name, *_ in await samples(served))
 
 
 async def test_metrics_are_there_without_a_scheduler(served):

@@ -2,7 +2,7 @@ import pytest
 
 from services.scheduler.admin import GRACE_S
 from shared import wire
-from tests.services.scheduler.hub import EXECUTOR, GATEWAY, Hub
+from tests.services.scheduler.hub import EXECUTOR, GATEWAY, Hub, submit
 
 
 def asked(hub, op="info", timeout_s=5.0, call_id="mine"):
@@ -77,6 +77,20 @@ def test_an_executor_that_does_not_answer_or_goes_makes_no_call_hang():
     answer(hub, EXECUTOR, {}) if len(hub.take(EXECUTOR, wire.Admin)) == 1 else None
     hub.leave(EXECUTOR)
     assert hub.take(GATEWAY)[0].error.status == 503
+
+
+def test_how_long_the_oldest_one_waits():
+    def oldest_s():
+        return hub.core.figures()["executors"][EXECUTOR]["oldest_wait_s"]
+
+    hub = Hub(max_running_requests=1).join_all()
+    assert oldest_s() == 0
+    for name in ("runs", "waits", "waits too"):
+        hub.hear("tokenizer", submit(name))
+        hub.tick(3.0)
+    assert oldest_s() == 6
+    hub.run()
+    assert oldest_s() == 0
 
 
 def test_an_answer_to_no_question_is_ignored():

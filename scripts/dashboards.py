@@ -18,6 +18,7 @@ RATE = "[$__rate_interval]"
 SPAN = "[$__auto]"
 REQUESTS = '{event="request"}'
 EXECUTOR_STEPS = '{event="step", stage="executor"}'
+FAILED = 'sapwood_requests_total{outcome="failed"}'
 SCHEDULER_STEPS = '{event="step", stage="scheduler"}'
 
 
@@ -75,7 +76,7 @@ OVERVIEW = [
     Panel(
         "Failed",
         "Share of requests that failed by the server's fault",
-        {"failed": f'sum(rate(sapwood_requests_total{{outcome="failed"}}{RATE})) / {rate("sapwood_requests_total")}'},
+        {"failed": f"(sum(rate({FAILED}{RATE})) or vector(0)) / {rate('sapwood_requests_total')}"},
         unit="percentunit",
         kind="stat",
         width=4,

@@ -24,6 +24,7 @@ CLIENT_COMMANDS = {
     "generate": "one prompt, one answer or several",
     "bench": "load on a server, and its figures",
     "top": "the counters of a server, live",
+    "dashboard": "what a server does, drawn from its log, in the browser",
     "trace": "the graph of a program written with the SDK",
     "keys": "make an API key for a server",
     "doctor": "look over a deployment, and say what to mend",

@@ -105,7 +105,7 @@ def _responses(operation: Operation) -> Json:
 
 def _content(operation: Operation) -> Json:
     if operation.reply is None:
-        return {"text/plain": {"schema": {"type": "string"}}}
+        return {operation.media_type: {"schema": {"type": "string"}}}
     stream = {"text/event-stream": {"schema": _events(operation)}} if operation.event is not None else {}
     return _json(_schema(operation.reply)) | stream
 

@@ -26,12 +26,13 @@ class Operation:
     path: str
     summary: str
     tag: str
-    reply: Any  # a type; None for text
+    reply: Any  # a type; None for what is no JSON
     errors: tuple[int, ...] = KEYED
     body: str | None = None  # its name among the bodies
     event: Any = None  # a type: each event, if it can be a stream
     named_events: bool = False  # the stream ends with its last event, not with [DONE]
     unwell: tuple[int, ...] = ()  # further statuses with the same reply
+    media_type: str = "text/plain"  # of what is no JSON
 
 
 OPERATIONS = (
@@ -107,5 +108,17 @@ OPERATIONS = (
     Operation("GET", "/cache", "The shape of the prefix cache", OPERATION, replies.CacheSums, ASKING),
     Operation("GET", "/flush_cache", "Empty the prefix cache", OPERATION, replies.Flushed, ASKING),
     Operation("POST", "/flush_cache", "Empty the prefix cache", OPERATION, replies.Flushed, ASKING),
+    Operation(
+        *("GET", "/dashboard", "What the server does, drawn: a page", OPERATION, None, (403, 500)),
+        media_type="text/html",
+    ),
+    Operation(
+        *("GET", "/dashboard/assets/{name}", "A part of the page", OPERATION, None, (403, 404, 500)),
+        media_type="*/*",
+    ),
+    Operation(
+        *("GET", "/dashboard/events", "Log lines as they are written", OPERATION, None, (*KEYED, 404)),
+        media_type="text/event-stream",
+    ),
     Operation("GET", "/openapi.json", "This document", OPERATION, dict[str, Any]),
 )

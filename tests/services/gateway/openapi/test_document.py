@@ -184,10 +184,13 @@ async def test_replies_and_events_are_as_described(served, path, body, reply, ev
         assert msgspec.convert(events, list[event])
 
 
-@pytest.mark.parametrize("operation", [each for each in OPERATIONS if each.method == "GET"], ids=lambda each: each.path)
+GOT = [each for each in OPERATIONS if each.method == "GET" and each.path != "/dashboard/events"]  # that one never ends
+
+
+@pytest.mark.parametrize("operation", GOT, ids=lambda each: each.path)
 async def test_what_can_be_got_is_as_described(served, operation):
     _, stored, _ = await served.post("/v1/responses", {"input": "x"})
-    path = operation.path.format(model_id="tiny", response_id=stored["id"])
+    path = operation.path.format(model_id="tiny", response_id=stored["id"], name="main.js")
     async with served.client.get(path) as response:
         assert response.status == 200
         if operation.reply is not None:

@@ -1,0 +1,228 @@
+"""The page in a browser: what it shows is what the log says, and nothing in a log does more than to be shown."""
+
+from __future__ import annotations
+
+import json
+import math
+import threading
+from collections import Counter
+from datetime import datetime
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+
+from sapwood.dashboard.server import DashboardServer
+from tests.support.chromium import chromium_page, find_chromium
+from tests.support.log_maker import START_S, hostile_lines, made_log, write
+from tests.support.served_gateway import serving
+from tests.support.tiny_card import TINY_CARD
+
+CHROMIUM = find_chromium()
+pytestmark = [
+    pytest.mark.asyncio(loop_scope="module"),
+    pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium: apt-get install chromium"),
+]
+
+SECONDS = 90
+LINES = made_log(400, seconds=SECONDS)
+REQUESTS = [line for line in LINES if line["event"] == "request"]
+STEPS = [line for line in LINES if line["event"] == "step" and line["service"] == "executor-1"]
+IS_READ = "document.getElementById('state').dataset.state === 'ready' && document.getElementById('state').dataset.lines"
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def page(tmp_path_factory):
+    async with chromium_page(CHROMIUM, tmp_path_factory.mktemp("browser")) as found:
+        yield found
+        assert found.errors == []
+
+
+@pytest.fixture
+def served_log(tmp_path):
+    """Takes lines, returns the address of their dashboard."""
+    servers = []
+
+    def serve(lines):
+        servers.append(DashboardServer(write(tmp_path / "saved.jsonl", lines), 0))
+        threading.Thread(target=servers[-1].serve_forever, args=(0.01,), daemon=True).start()
+        return servers[-1].url
+
+    yield serve
+    for server in servers:
+        server.shutdown()
+        server.server_close()
+
+
+async def opened(page, url, lines):
+    await page.open(url)
+    await page.until(f"{IS_READ} === '{lines}'")
+    await choose(page, "ranges", "All")
+
+
+async def choose(page, place, text):
+    found = f"[...document.querySelectorAll('#{place} button')].find((button) => button.textContent === '{text}')"
+    await page.value(f"{found}.click()")
+
+
+async def figure(page, name):
+    return float(await page.value(f"document.querySelector('[data-figure={name}]').dataset.value"))
+
+
+async def text(page, selector):
+    return await page.value(f"document.querySelector({json.dumps(selector)}).textContent")
+
+
+async def cells(page, place):
+    rows = f"[...document.querySelectorAll('#{place} tbody tr')]"
+    return await page.value(f"{rows}.map((row) => [...row.cells].map((cell) => cell.textContent))")
+
+
+def total(name, lines=REQUESTS):
+    return sum(line[name] or 0 for line in lines)
+
+
+def percentile(name, share):
+    values = sorted(line[name] for line in REQUESTS)
+    return values[math.ceil(share * len(values)) - 1]
+
+
+async def test_figures_are_the_logs(page, served_log):
+    await opened(page, served_log(LINES), len(LINES))
+    await page.until(f"document.querySelector('[data-figure=requests]').dataset.value === '{len(REQUESTS)}'")
+    errors = [line for line in REQUESTS if line["outcome"] != "ok"]
+    computed, inherited = total("masks_computed", STEPS), total("masks_inherited", STEPS)
+    assert await figure(page, "errors") == len(errors)
+    assert await figure(page, "ttft_p50") == percentile("ttft_s", 0.5)
+    assert await figure(page, "tpot_p50") == percentile("tpot_s", 0.5)
+    assert await figure(page, "hit_rate") == pytest.approx(total("cached_tokens") / total("prompt_tokens"))
+    assert await figure(page, "forced_share") == pytest.approx(total("forced_tokens") / total("completion_tokens"))
+    assert await figure(page, "masks_share") == pytest.approx(inherited / (inherited + computed))
+    assert await figure(page, "kv_pinned_share") == pytest.approx(STEPS[-1]["kv_pinned"] / STEPS[-1]["kv_total"])
+    assert f"{total('prompt_tokens') / 1000:.0f}k tokens" in await text(page, "[data-figure=hit_rate]")
+    assert f"p99 {percentile('ttft_s', 0.99) * 1000:.0f} ms" in await text(page, "[data-figure=ttft_p50]")
+
+
+async def test_a_chart_names_the_values_at_its_cross_hair(page, served_log):
+    """The tenth second from the left: all counted in it, and nothing else."""
+    await opened(page, served_log(LINES), len(LINES))
+    await page.until("document.querySelector('#charts b').textContent !== ''")
+    await page.value("document.getElementById('charts').focus()")
+    for _ in range(SECONDS + 30):
+        await page.press("ArrowLeft")
+    for _ in range(10):
+        await page.press("ArrowRight")
+    first_s = math.floor(START_S)
+    ended = [line for line in REQUESTS if first_s + 10 <= seconds(line) < first_s + 11]
+    assert len(ended) > 1
+    rate = 100 * total("cached_tokens", ended) / total("prompt_tokens", ended)
+    charts = "[...document.querySelectorAll('.chart')]"
+    assert (
+        await page.value(
+            f"{charts}.find((chart) => chart.innerText.startsWith('Prefix')).querySelector('b').textContent"
+        )
+        == f"{rate:.1f}%"
+    )
+
+
+async def test_processes_and_errors(page, served_log):
+    await opened(page, served_log(LINES), len(LINES))
+    await page.until("document.querySelector('#errors tbody tr')")
+    kinds = Counter(line["error"] for line in REQUESTS if line["error"])
+    assert {name: int(count) for name, count, _ in await cells(page, "errors")} == kinds
+    processes = {name: (state, restarts) for name, state, _, restarts, _ in await cells(page, "processes")}
+    assert processes["tokenizer-2"] == ("ready", "1")
+    assert processes["executor-1"] == ("ready", "0")
+    assert [row[:2] for row in await cells(page, "troubles")] == [["process_ended", "1"]]
+
+
+async def test_which_stage_made_a_request_slow(page, served_log):
+    """By keyboard alone: the requests, the one that was in the queue for longest, its waterfall."""
+    await opened(page, served_log(LINES), len(LINES))
+    await page.press("2")
+    await choose(page, "orders", "Queued")
+    await page.until("document.querySelector('#rows code')?.textContent === 'planted'")
+    await page.press("j")
+    await page.until("document.querySelector('.verdict')")
+    assert (await text(page, ".verdict")).startswith("4.45 s in all, most of it queue: 4.00 s, 8")
+    stages = "[...document.querySelectorAll('.waterfall > span')].map((span) => span.textContent).filter(Boolean)"
+    assert (await page.value(stages))[::2] == ["receive", "encode", "queue", "prefill", "decode"]
+    events = "[...document.querySelectorAll('.story tbody tr')].map((row) => row.cells[2].textContent)"
+    assert await page.value(events) == ["received", "encoded", "accepted", "started", "finished", "request"]
+
+
+async def test_the_tree(page, served_log):
+    tree = next(line for line in LINES if line["event"] == "tree")
+    await opened(page, served_log(LINES), len(LINES))
+    await page.press("3")
+    await page.until("document.getElementById('shape').textContent")
+    tokens = sum(node[2] for node in tree["nodes"])
+    assert (await text(page, "#shape")).startswith(f"{len(tree['nodes'])} nodes · {tokens:,} tokens")
+    await page.value("document.getElementById('nodes').focus()")
+    await page.press("ArrowRight")
+    await page.until("document.getElementById('node').textContent.startsWith('400 tokens · from 0 to 400')")
+    await page.press("ArrowRight")
+    await page.until("document.getElementById('node').textContent.includes('from 400 to')")
+
+
+async def test_a_file_that_is_opened_in_the_page(page, served_log, tmp_path):
+    await opened(page, served_log(LINES[:5]), 5)
+    saved = write(tmp_path / "chosen.log", LINES[:100])
+    with saved.open("a") as file:
+        file.write('Sapwood is ready at\n{"event": "request", no JSON\n')
+    root = (await page.call("DOM.getDocument"))["root"]["nodeId"]
+    node = (await page.call("DOM.querySelector", nodeId=root, selector="#file"))["nodeId"]
+    await page.call("DOM.setFileInputFiles", nodeId=node, files=[str(saved)])
+    await page.until("document.getElementById('state').textContent.startsWith('chosen.log · 101 lines · 1 not read')")
+
+
+async def test_hostile_lines_are_only_shown(page, served_log):
+    await opened(page, served_log(hostile_lines()), len(hostile_lines()))
+    await page.until("document.querySelector('#errors tbody tr')")
+    for key in ("1", "2", "j", "3"):
+        await page.press(key)
+        await page.until("new Promise((drawn) => requestAnimationFrame(() => setTimeout(() => drawn(true))))")
+    assert await page.value("document.title") == "Sapwood"
+    assert await page.value("document.querySelectorAll('img[src=x], body script').length") == 0
+    assert {row[0][:10] for row in await cells(page, "errors")} == {"__proto__", "<img src=x"}
+
+
+async def test_at_a_gateway_it_asks_for_the_admin_key(page, tmp_path):
+    logs: Path = tmp_path / "logs"
+    logs.mkdir()
+    write(logs / "gateway-1.jsonl", LINES[:50])
+    async with serving(tmp_path, TINY_CARD, logs=str(logs), api_keys=("a: sk-a",), admin_key="sk-root") as served:
+        await page.open(f"{served.url}/dashboard")
+        await page.until("document.getElementById('ask').open")
+        page.errors.clear()  # the refusal
+        await page.value("document.getElementById('key').value = 'sk-root'")
+        await page.value("document.querySelector('#ask .main').click()")
+        await page.until(f"{IS_READ} === '50'")
+        assert not await page.value("document.getElementById('ask').open")
+        await page.call("Page.navigate", url="about:blank")
+
+
+@pytest.mark.soak
+async def test_smooth_with_100_000_lines_and_2_000_nodes(page, served_log):
+    """Whatever it reads, draws or is asked for, no piece of the page's own work holds a frame up."""
+    lines = made_log(19_500, seconds=1200, nodes=2000)
+    assert len(lines) > 99_000
+    await page.open(served_log(lines))
+    await page.value(WATCH_TASKS)
+    await page.until(f"{IS_READ} === '{len(lines)}'")
+    await choose(page, "ranges", "All")
+    for key in ("2", "j", "j", "3", "1"):
+        await page.press(key)
+        await page.value("new Promise((done) => setTimeout(done, 1500))")
+        print(key, await page.value("tasks.splice(0)"))
+
+
+WATCH_TASKS = """
+var tasks = [];
+new PerformanceObserver((list) => tasks.push(...list.getEntries().map(({ duration }) => duration)))
+    .observe({ type: "longtask", buffered: true });
+"""
+
+
+def seconds(line):
+    return datetime.fromisoformat(line["timestamp"]).timestamp()

@@ -36,7 +36,6 @@ from shared.link_keys import make_keys
 from shared.log_files import log_file
 from shared.model_card import source_path
 from shared.service import EXIT_CONFIG
-from shared.status_files import status_files, trouble
 from shared.supervise import ProcessSpec, Supervisor
 
 
@@ -50,8 +49,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     flags.add_arguments(run)
     prepare = commands.add_parser("prepare", help="convert and compile once, so that later starts are quick")
     flags.add_arguments(prepare)
-    health = commands.add_parser("health", help="exit 0 if the processes of the run directory make progress")
-    flags.add_arguments(health)
     keys = commands.add_parser("link-keys", help="make the keys of the links between machines")
     keys.add_argument("folder", type=Path, help="where; what is there already is kept")
     arguments = parser.parse_args(argv)
@@ -67,8 +64,6 @@ def _dispatch(arguments: argparse.Namespace) -> int:
         make_keys(arguments.folder)
         return 0
     config = configuration.load(arguments.config, environment=os.environ, overrides=flags.overrides(arguments))
-    if arguments.command == "health":
-        return _health(config)
     source_path(config.model)
     if arguments.command == "serve":
         _check_port(config)
@@ -235,15 +230,6 @@ async def _supervise(config: Config, specs: list[ProcessSpec], *, announce: bool
     for wait in waits:
         wait.cancel()
     return code
-
-
-def _health(config: Config) -> int:
-    files = status_files(Path(config.run_dir))
-    bad = [found for path in files if (found := trouble(path))]
-    if bad or not files:
-        print(f"not healthy: {', '.join(bad) or 'no process'}")
-        return 1
-    return 0
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ from pathlib import Path
 import torch
 
 from services.executor.engines import load_engine
+from shared import logging
 from shared.config import ConfigError, load
 from shared.cores import usable_cores
 from shared.model_card import prepared_folder
@@ -23,6 +24,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="warm_up", description="Compile what computes the configured model.")
     parser.add_argument("--config", type=Path, help="the configuration file (YAML)")
     config = load(parser.parse_args().config)
+    logging.configure("prepare", level=config.logging.level, json_lines=config.logging.format == "json")
     device = torch.device(config.executor.device)
     if device.type != "cpu":  # what a device runs is compiled on it
         return

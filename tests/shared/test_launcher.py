@@ -9,7 +9,6 @@ import subprocess
 import sys
 
 import pytest
-import yaml
 
 from sapwood import __version__
 from sapwood.server_code import missing_server_modules, server_root
@@ -132,29 +131,6 @@ def test_executors_share_the_cores(monkeypatch, replicas, threads, cores, each):
     monkeypatch.setattr(launcher, "usable_cores", lambda: cores)
     config = load(overrides={"executor.replicas": replicas, "executor.threads": threads})
     assert launcher._share_cores(config).executor.threads == each
-
-
-def test_stages_in_containers_can_be_scaled(repository):
-    """Replicas meet at the scheduler's and the gateway's address, and have nothing that there can be only one of."""
-    stages = yaml.safe_load((repository / "docker-compose.yml").read_text())["services"]
-    for stage in ("tokenizer", "executor", "detokenizer"):
-        assert not {"container_name", "hostname", "ports"} & stages[stage].keys()
-        assert stages[stage]["command"][:2] == ["run", stage]
-    environment = {"SAPWOOD_EXECUTOR__THREADS": "null"}
-    config = load(repository / "configs" / "compose.yaml", environment=environment)
-    assert config.executor.threads is None
-    assert config.endpoint("hub") != config.endpoint("hub_bind")
-
-
-def test_a_container_holds_the_keys_of_its_own_role_alone(repository):
-    services = yaml.safe_load((repository / "docker-compose.yml").read_text())["services"]
-    makers, folder = services.pop("link-keys"), load(repository / "configs" / "compose.yaml").links.keys_dir
-    assert makers["command"] == ["link-keys", folder]
-    assert {volume.partition(":")[2] for volume in makers["volumes"]} == {f"{folder}/{stage}" for stage in services}
-    for stage, service in services.items():
-        keys = [volume for volume in service["volumes"] if folder in volume]
-        assert keys == [f"{stage}-key:{folder}/{stage}:ro"]
-        assert service["depends_on"] == {"link-keys": {"condition": "service_completed_successfully"}}
 
 
 def test_the_server_lies_in_the_checkout(repository):

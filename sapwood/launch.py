@@ -74,7 +74,8 @@ def _hand_over(arguments: list[str]) -> NoReturn:
     os.environ["PYTHONPATH"] = server_path()
     sys.stdout.flush()
     # -P: a folder named services where the user stands must not shadow ours
-    os.execv(sys.executable, [sys.executable, "-P", "-m", "shared.launcher", *arguments])
+    module = ["shared.health", *arguments[1:]] if arguments[0] == "health" else ["shared.launcher", *arguments]
+    os.execv(sys.executable, [sys.executable, "-P", "-m", *module])
 
 
 if __name__ == "__main__":

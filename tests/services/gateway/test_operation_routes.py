@@ -202,10 +202,10 @@ async def test_without_a_scheduler_nothing_can_be_asked(served):
 # --- keys ------------------------------------------------------------------------------------------------------------
 
 
-async def test_with_keys_nothing_but_the_probes_answers_without_one(tmp_path, tiny_card):
+async def test_with_keys_nothing_but_the_probes_and_an_empty_page_answers_without_one(tmp_path, tiny_card):
     async with serving(tmp_path, tiny_card, api_keys=("sk-1",), admin_key="sk-root") as served:
         paths = {route.resource.canonical for route in served.routes} | {"/nowhere", "/v1/responses/x"}
-        for path in paths - {"/health", "/ready"}:
+        for path in paths - {"/health", "/ready", "/dashboard", "/dashboard/assets/{name}"}:
             for method in ("GET", "POST", "DELETE", "OPTIONS", "PATCH"):
                 async with served.client.request(method, path, json={"text": "x"}) as response:
                     assert (response.status, response.headers["WWW-Authenticate"]) == (401, "Bearer"), path

@@ -47,7 +47,8 @@ const CHARTS = [
     (series) => [series.forced_share],
   ],
   [
-    { title: "Time of a step", lines: [dim("plan", 0.5), dim("match", 0.9), accent("forward", 0.9), accent("mask", 0.55), accent("sample", 0.3)], format: duration, kind: "stack" },
+    { title: "Step",
+      hint: "where its time goes, at the mean", lines: [dim("plan", 0.5), dim("match", 0.9), accent("forward", 0.9), accent("mask", 0.55), accent("sample", 0.3)], format: duration, kind: "stack" },
     (series) => series.parts,
   ],
   [

@@ -204,7 +204,7 @@ async def test_at_a_gateway_it_asks_for_the_admin_key(page, tmp_path):
 
 @pytest.mark.soak
 async def test_smooth_with_100_000_lines_and_2_000_nodes(page, served_log):
-    """Whatever it reads, draws or is asked for, no piece of the page's own work holds a frame up."""
+    """Whatever it reads, draws or is asked for, no piece of the page's own work takes long: what reads is elsewhere."""
     lines = made_log(19_500, seconds=1200, nodes=2000)
     assert len(lines) > 99_000
     await page.open(served_log(lines))
@@ -214,9 +214,10 @@ async def test_smooth_with_100_000_lines_and_2_000_nodes(page, served_log):
     for key in ("2", "j", "j", "3", "1"):
         await page.press(key)
         await page.value("new Promise((done) => setTimeout(done, 1500))")
-        print(key, await page.value("tasks.splice(0)"))
+        assert max(await page.value("tasks.splice(0)"), default=0) < LONGEST_TASK_MS
 
 
+LONGEST_TASK_MS = 1000  # of the first drawing, on two cores that draw by software and have other work
 WATCH_TASKS = """
 var tasks = [];
 new PerformanceObserver((list) => tasks.push(...list.getEntries().map(({ duration }) => duration)))

@@ -334,7 +334,7 @@ def test_when_outputs_outgrow_the_room_the_newest_of_the_lowest_priority_gives_w
         mine = [update for update in updates if update.request_id == name]
         assert mine[-1].finish_reason == "length"
         assert sum(len(update.token_ids) for update in mine) == 40
-        assert len({update.counts for update in mine}) == 1, "what was cached counts when it first runs"
+        assert len({update.counts.cached_tokens for update in mine}) == 1, "what was cached counts when it first runs"
 
 
 def test_a_prefix_that_was_pinned_by_one_that_has_ended_is_room_that_another_needs():

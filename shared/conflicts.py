@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from shared.exposure import has_keys, is_loopback
+from shared.addresses import is_loopback
+from shared.exposure import has_keys
 
 if TYPE_CHECKING:
     from shared.config import Config

@@ -21,6 +21,7 @@ from shared import flags
 from shared.config import Config, ConfigError, GatewayConfig
 from shared.cores import usable_cores
 from shared.exposure import exposure, has_keys
+from shared.key_files import key_lines
 from shared.link_keys import ROLES, load_keys
 from shared.model_card import prepared_folder, source_path
 from shared.status_files import status_files, trouble
@@ -66,7 +67,7 @@ def check_keys(gateway: GatewayConfig) -> Iterator[Finding]:
 
 def _secret(about: str, path: Path) -> Finding:
     try:
-        lines = [line for line in path.read_text("utf-8").splitlines() if line.strip() and not line.startswith("#")]
+        lines = key_lines(path)
     except (OSError, UnicodeDecodeError) as error:
         return failed(about, f"cannot read {path}: {error}", f"make it readable for user {os.getuid()}")
     if not lines:

@@ -5,20 +5,12 @@ Not among the conflicts of a configuration: where each stage has a machine of it
 
 from __future__ import annotations
 
-import ipaddress
 from typing import TYPE_CHECKING
+
+from shared.addresses import is_loopback
 
 if TYPE_CHECKING:
     from shared.config import GatewayConfig
-
-
-def is_loopback(host: str) -> bool:
-    if host.lower() == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def has_keys(gateway: GatewayConfig) -> bool:

@@ -10,7 +10,6 @@ files and roles, no socket.
 
 from __future__ import annotations
 
-import os
 import stat
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +19,7 @@ import zmq.auth
 
 from shared import wire
 from shared.config import ConfigError
+from shared.private_files import private_files
 
 ROLES: tuple[wire.Role, ...] = get_args(wire.Role)
 
@@ -59,18 +59,16 @@ def load_keys(folder: Path, role: wire.Role) -> LinkKeys:
 
 def make_keys(folder: Path) -> None:
     """A key for each role that has none, and everybody's public keys for each. Raises ConfigError if that fails."""
-    umask = os.umask(0o077)
     try:
-        for role in ROLES:
-            _make_own(folder / role, role)
-        for role in ROLES:
-            for other in ROLES:
-                name = f"{other}.key"
-                (folder / role / name).write_bytes((folder / other / name).read_bytes())
+        with private_files():
+            for role in ROLES:
+                _make_own(folder / role, role)
+            for role in ROLES:
+                for other in ROLES:
+                    name = f"{other}.key"
+                    (folder / role / name).write_bytes((folder / other / name).read_bytes())
     except OSError as error:
         raise ConfigError(f"link keys: {error}") from error
-    finally:
-        os.umask(umask)
 
 
 def _make_own(folder: Path, role: wire.Role) -> None:

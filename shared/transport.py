@@ -14,19 +14,18 @@ on; a DEALER without IMMEDIATE queues for a peer that is not there. Every send i
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import ipaddress
-import os
 import socket
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
 from urllib.parse import urlsplit
 
 import zmq
 
 from shared import wire
+from shared.addresses import is_address, is_loopback
 from shared.link_keys import LinkKeys
+from shared.private_files import private_files
 from shared.sockets import Doorkeeper, OnDealerFrames, OnRouterFrames, Unreachable, ZmqDealer, ZmqRouter
 
 __all__ = [
@@ -93,7 +92,7 @@ class ZmqTransport:
         keys = self._keys_for(endpoint)
         if keys is not None:
             self._admit_only_listed(raw, keys)
-        with _private_files():
+        with private_files():
             raw.bind(endpoint)
         return ZmqRouter(raw, self._loop, on_frames, has_keys=keys is not None)
 
@@ -121,7 +120,7 @@ class ZmqTransport:
 
     async def _behind(self, endpoint: str) -> list[str]:
         url = urlsplit(endpoint)
-        if url.scheme != "tcp" or url.hostname is None or _is_address(url.hostname):
+        if url.scheme != "tcp" or url.hostname is None or is_address(url.hostname):
             return [endpoint]
         try:
             found = await self._loop.getaddrinfo(url.hostname, url.port, type=socket.SOCK_STREAM)
@@ -159,32 +158,13 @@ class ZmqTransport:
     def _check(self, endpoint: str) -> None:
         if self._allow_plain_tcp or self._keys is not None or not endpoint.startswith("tcp:"):
             return
-        host = urlsplit(endpoint).hostname or ""
-        if host == "localhost" or (_is_address(host) and ipaddress.ip_address(host).is_loopback):
+        if is_loopback(urlsplit(endpoint).hostname or ""):
             return
         raise PlainTcpError(
             f"{endpoint} is reachable from other machines and has no keys; "
             "make some with sapwood link-keys and name their folder in links.keys_dir, or set links.allow_plain_tcp "
             "(--allow-plain-tcp) if the network itself is private"
         )
-
-
-@contextlib.contextmanager
-def _private_files() -> Iterator[None]:
-    """What is made meanwhile is for this user alone."""
-    umask = os.umask(0o077)
-    try:
-        yield
-    finally:
-        os.umask(umask)
-
-
-def _is_address(host: str) -> bool:
-    try:
-        ipaddress.ip_address(host)
-    except ValueError:
-        return False
-    return True
 
 
 # --- in memory -------------------------------------------------------------------------------------------------------

@@ -8,7 +8,6 @@ a key answers to addresses and to localhost alone, to the name that it is told t
 
 from __future__ import annotations
 
-import ipaddress
 from collections.abc import Sequence
 from urllib.parse import urlsplit
 
@@ -17,6 +16,7 @@ from aiohttp.typedefs import Handler, Middleware
 
 from services.gateway.errors import ApiError
 from shared import wire
+from shared.addresses import is_address
 from shared.config import GatewayConfig
 
 ANY = "*"
@@ -49,7 +49,7 @@ class Hosts:
             name = urlsplit(f"//{header}").hostname or ""
         except ValueError:
             return False
-        return _is_address(name) or _bare(name) in self._names
+        return is_address(name) or _bare(name) in self._names
 
 
 def known_host(hosts: Hosts) -> Middleware:
@@ -66,11 +66,3 @@ def known_host(hosts: Hosts) -> Middleware:
 
 def _bare(name: str) -> str:
     return name.lower().removesuffix(".")
-
-
-def _is_address(name: str) -> bool:
-    try:
-        ipaddress.ip_address(name)
-    except ValueError:
-        return False
-    return True

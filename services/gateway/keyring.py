@@ -14,6 +14,7 @@ from difflib import get_close_matches
 from pathlib import Path
 
 from shared.config import ConfigError, GatewayConfig, KeyLimits, KeyLimitsConfig
+from shared.key_files import key_lines
 from shared.namespaces import weighted
 
 HASHED = "sha256:"  # before the digest that stands for a key
@@ -112,14 +113,13 @@ def _admin_key(config: GatewayConfig) -> list[Key]:
 
 
 def _keys_of_file(setting: str, path: str | None) -> list[Key]:
-    """One key a line; blank lines and lines that begin with # do not count."""
     if path is None:
         return []
     try:
-        lines = [line.strip() for line in Path(path).expanduser().read_text("utf-8").splitlines()]
+        lines = key_lines(Path(path).expanduser())
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"gateway.{setting}: cannot read {path}: {error}") from error
-    keys = _read(f"gateway.{setting} {path}", [line for line in lines if line and not line.startswith("#")])
+    keys = _read(f"gateway.{setting} {path}", lines)
     if not keys:
         raise ConfigError(f"gateway.{setting}: {path} holds no key")
     return keys

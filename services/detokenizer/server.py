@@ -13,6 +13,7 @@ from services.detokenizer.core import Command, Core, Send
 from services.detokenizer.vocabulary import load_vocabulary
 from shared import logging, wire
 from shared.link import Joined, Left, LinkEvent, Received
+from shared.log_names import named
 from shared.model_card import prepared_folder
 from shared.service import Context, Service
 
@@ -104,9 +105,7 @@ class DetokenizerService:
         if update.finish_reason is not None:
             self._log.info(
                 "detokenized",
-                request_id=update.request_id,
-                attempt=update.attempt,
-                **({"trace_id": send.trace_id} if send.trace_id else {}),
+                **named(update.request_id, send.trace_id, attempt=update.attempt),
                 finish_reason=update.finish_reason,
                 output_tokens=update.token_offset + len(update.token_ids),
                 characters=update.text_offset + len(update.text),

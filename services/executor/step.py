@@ -32,6 +32,7 @@ from services.executor.slots import SlotAllocator
 from services.executor.spare import Spare
 from shared import logging, wire
 from shared.invariant import BrokenInvariant
+from shared.log_names import named
 
 AHEAD_TOKENS = 128  # of output, for which a request claims room behind what it has,
 AHEAD_PARTS = 32  # but no more than such a part of the pool
@@ -358,8 +359,8 @@ class StepRunner:
         """The error goes to the client; the reason is for the log alone, and may be any exception's text."""
         lane = self._lanes.get(number)
         computed = 0 if lane is None else lane.computed
-        named = {} if lane is None else _named(lane)
-        self._log.warning("request_failed", **named, lane=number, code=error.code, reason=reason)
+        name = {} if lane is None else _named(lane)
+        self._log.warning("request_failed", **name, lane=number, code=error.code, reason=reason)
         self._outcomes[number] = wire.Outcome(number, computed, 0, finish_reason="error", error=error)
         if lane is None:
             self._over.add(number)
@@ -368,8 +369,7 @@ class StepRunner:
 
 
 def _named(lane: Lane) -> dict[str, Any]:
-    name: dict[str, Any] = {"request_id": lane.request_id, "attempt": lane.attempt}
-    return {**name, "trace_id": lane.trace_id} if lane.trace_id else name
+    return named(lane.request_id, lane.trace_id, attempt=lane.attempt)
 
 
 def _appended(lane: Lane, sampled: Iterable[Sampled]) -> Iterator[Sampled]:

@@ -71,6 +71,6 @@ class BackgroundResponse:
         if task.cancelled():
             self._reply.cancel()
         self._stream.close()
-        self._record.end_admission()
+        self._record.end_permit()
         logging.get().info("request", **self._record.close(self._status))
         self._on_end()

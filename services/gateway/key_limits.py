@@ -31,7 +31,7 @@ STORAGE_TIMEOUT_S = 0.5
 REDIS_CLIENT = "redispy"
 
 
-class Admission:
+class Permit:
     """Of one request. Whoever has it ends it, once.
 
     Args:
@@ -59,7 +59,7 @@ class Allowances:
         self._is_away = False
         self._log = logging.get()
 
-    async def admit(self, caller: Caller) -> Admission:
+    async def admit(self, caller: Caller) -> Permit:
         """Raises LimitReached. What is refused is not counted."""
         limit = caller.limits.concurrent_requests
         if limit is not None and self._open[caller.tenant] >= limit:
@@ -70,7 +70,7 @@ class Allowances:
         except BaseException:
             self._closed(caller)
             raise
-        return Admission(self, caller, headers)
+        return Permit(self, caller, headers)
 
     def ended(self, caller: Caller, used_tokens: int) -> None:
         self._closed(caller)

@@ -13,7 +13,7 @@ LIMITED_GETS = frozenset({"/health_generate"})
 
 
 def limiting(allowances: Allowances) -> Middleware:
-    """Before the body is read. What goes on in the background takes its admission along (see `RequestRecord`)."""
+    """Before the body is read. What goes on in the background takes its permit along (see `RequestRecord`)."""
 
     @web.middleware
     async def middleware(request: web.Request, handler: Handler) -> web.StreamResponse:
@@ -21,15 +21,15 @@ def limiting(allowances: Allowances) -> Middleware:
         if not _is_limited(request.method, record.route):
             return await handler(request)
         try:
-            record.admission = await allowances.admit(request[CALLER])
+            record.permit = await allowances.admit(request[CALLER])
         except LimitReached as refusal:
             record.limit_headers = refusal.headers
             raise
-        record.limit_headers = record.admission.headers
+        record.limit_headers = record.permit.headers
         try:
             return await handler(request)
         finally:
-            record.end_admission()
+            record.end_permit()
 
     return middleware
 

@@ -12,11 +12,12 @@ from typing import Any, Literal
 
 from services.gateway.errors import CLIENT_CLOSED_STATUS
 from services.gateway.generation import Delta, Ending, Usage, Work, total
-from services.gateway.key_limits import Admission
+from services.gateway.key_limits import Permit
 from services.gateway.metrics import Metrics
 from services.gateway.schemas.call import Call
 from services.gateway.stream import Stream
 from services.gateway.traceparent import TraceParent
+from shared.log_names import named
 
 Outcome = Literal["ok", "refused", "failed", "client_closed"]
 
@@ -37,7 +38,7 @@ class RequestRecord:
     parent: TraceParent | None = None  # the trace that it belongs to
     error: str | None = None  # the code of what it was refused with
     stream: Stream | None = None  # of its generations, once they are open
-    admission: Admission | None = None  # by the limits of its key, until it has ended
+    permit: Permit | None = None  # by the limits of its key, until it has ended
     limit_headers: Mapping[str, str] = field(default_factory=dict)  # what the client is told of these
     started_s: float = field(default_factory=time.monotonic)
     ttft_s: float | None = None
@@ -58,11 +59,11 @@ class RequestRecord:
     def trace_id(self) -> str:
         return "" if self.parent is None else self.parent.trace_id
 
-    def end_admission(self) -> None:
-        """All its generations have ended. Does nothing if another record has taken the admission over."""
-        if self.admission is not None:
-            self.admission.end(self.usage.total_tokens)
-            self.admission = None
+    def end_permit(self) -> None:
+        """All its generations have ended. Does nothing if another record has taken the permit over."""
+        if self.permit is not None:
+            self.permit.end(self.usage.total_tokens)
+            self.permit = None
 
     def elapsed_s(self) -> float:
         return time.monotonic() - self.started_s
@@ -88,7 +89,7 @@ class RequestRecord:
 
     def name(self) -> dict[str, Any]:
         """What each line about it begins with."""
-        return {"request_id": self.request_id, **({"trace_id": self.trace_id} if self.trace_id else {})}
+        return named(self.request_id, self.trace_id)
 
     def arrival(self) -> dict[str, Any]:
         """The fields of the line that says that it was let in."""

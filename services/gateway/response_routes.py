@@ -96,7 +96,7 @@ class ResponseRoutes:
         record = RequestRecord(asking.request_id, ROUTE, asking.metrics, tenant, parent=asking.parent)
         reply = asked.reply(self._serving.head(record))
         stream = self._serving.open(record, asked.call)
-        record.admission, asking.admission = asking.admission, None
+        record.permit, asking.permit = asking.permit, None
         key = tenant, response_id(record.request_id)
         ended = partial(self._ended, key)
         running = self._running[key] = BackgroundResponse(record, stream, asked.call, reply, asked.items, ended)

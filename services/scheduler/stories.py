@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from services.scheduler.request import Request
+from shared import log_names
 
 
 def named(request: Request) -> dict[str, Any]:
     submit = request.submit
-    name: dict[str, Any] = {"request_id": submit.request_id, "attempt": submit.attempt}
-    return {**name, "trace_id": submit.trace_id} if submit.trace_id else name
+    return log_names.named(submit.request_id, submit.trace_id, attempt=submit.attempt)
 
 
 def started(request: Request) -> dict[str, Any]:

@@ -20,6 +20,7 @@ from services.tokenizer.codec import Codec
 from services.tokenizer.encode import Encoder
 from shared import logging, wire
 from shared.link import Joined, Left, LinkEvent, Received
+from shared.log_names import named
 from shared.model_card import load_card, prepared_folder
 from shared.service import Context, Service
 
@@ -200,7 +201,7 @@ def _named(job: Job) -> dict[str, Any]:
     """A request's in the log."""
     match job.message:
         case wire.Encode(request_id, attempt, trace_id=trace_id):
-            return {"request_id": request_id, "attempt": attempt, **({"trace_id": trace_id} if trace_id else {})}
+            return named(request_id, trace_id, attempt=attempt)
         case _:
             return {}
 

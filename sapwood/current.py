@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from sapwood.state import State
 
 _STATE: ContextVar[State | None] = ContextVar("sapwood_state", default=None)
-
-
 _API_HOSTS: ContextVar[tuple[str, ...]] = ContextVar("sapwood_api_hosts", default=())
 
 

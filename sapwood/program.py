@@ -104,10 +104,8 @@ class Function:
             num_threads: so many at a time; "auto" is the same as None.
             options: of sampling, for all.
         """
-
         items = [dict(each) for each in batch_arguments]
         prepared = {id(each): self._prepare((), {**options, **each}, backend, stream=False) for each in items}
-
         threads = None if num_threads == "auto" else num_threads
 
         def one(arguments: Mapping[str, Any]) -> State:

@@ -22,7 +22,6 @@ AFTER_NUMBER = r"[ \n,;:)]"
 REST = "{1,4}.{0,16}"  # of the token in which it ends
 QUOTED = r'"[^"\\\n]{0,400}"'
 
-
 MAPS = ("properties", "$defs")  # of names to schemas
 INNER = ("items", "prefixItems", "anyOf", "oneOf", "additionalProperties")  # a schema or a list of them
 UNREADABLE = (ValueError, KeyError, TypeError, ArithmeticError)  # also of a type's own checks

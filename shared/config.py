@@ -24,7 +24,7 @@ ENV_PREFIX = "SAPWOOD_"
 PositiveInt = Annotated[int, Meta(ge=1)]
 PositiveFloat = Annotated[float, Meta(gt=0)]
 Port = Annotated[int, Meta(ge=0, le=65535)]
-
+Weight = Annotated[int, Meta(ge=0, le=MAX_WEIGHT)]
 
 Policy: TypeAlias = Literal["fcfs", "lpm", "dfs-weight", "lof", "priority"]
 EvictionPolicy: TypeAlias = Literal["lru", "lfu", "priority"]
@@ -67,9 +67,7 @@ class KeyLimits(Section, frozen=True):
     requests_per_minute: PositiveInt | None = None
     tokens_per_minute: PositiveInt | None = None  # of prompts and outputs
     concurrent_requests: PositiveInt | None = None  # at one gateway
-    cache_weight: Annotated[int, Meta(ge=0, le=MAX_WEIGHT)] | None = (
-        None  # for how many it counts in the cache's quotas
-    )
+    cache_weight: Weight | None = None  # for how many it counts in the cache's quotas
 
 
 class KeyLimitsConfig(Section, frozen=True):
@@ -133,9 +131,7 @@ class SchedulerConfig(Section, frozen=True):
     max_queued_tokens: PositiveInt = 4 * 1024 * 1024  # of their prompts
     max_wait_s: PositiveFloat = 30.0  # a request that waited so long goes before what its policy prefers
     fair_quantum_tokens: PositiveInt = 4096  # what each tenant may compute before the others have their turn
-    balance_tokens: Annotated[int, Meta(ge=0)] = (
-        64  # a request at an executor weighs as much as so long a prefix elsewhere
-    )
+    balance_tokens: Annotated[int, Meta(ge=0)] = 64  # what a request weighs at its executor, as a prefix elsewhere
     balance_requests: PositiveInt = 16  # an executor that has so many requests more than the idlest one, and
     balance_factor: Annotated[float, Meta(ge=1)] = 1.5  # so many times as many, is overloaded: prefixes do not count
 

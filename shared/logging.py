@@ -19,8 +19,6 @@ import structlog
 from shared.log_text import LONGEST_MESSAGE, exception_text, plain
 from shared.log_writer import LineWriter
 
-Logger = structlog.stdlib.BoundLogger
-
 _stdout = LineWriter(1)  # the process has one
 _kept: list[LineWriter] = []  # and these beside it
 

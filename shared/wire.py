@@ -459,9 +459,8 @@ class StepPlan(Message, frozen=True):
     admits: tuple[Admit, ...] = ()
     slices: tuple[Slice, ...] = ()
     spare_tokens: Natural = 0  # what the executor may spend beyond the slices on forced or drafted tokens
-    release: tuple[
-        Natural, ...
-    ] = ()  # give up their KV (it stays in the tree); this plan's admits may use their numbers
+    # These give up their KV (it stays in the tree); this plan's admits may use their numbers.
+    release: tuple[Natural, ...] = ()
 
 
 class Cancel(Message, frozen=True):

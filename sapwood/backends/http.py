@@ -67,7 +67,8 @@ class Http:
 
     async def get_once(self, path: str, decoder: msgspec.json.Decoder[T]) -> T:
         """Where an answer that says no is one that is wanted."""
-        return answer_of(await self._answer(self._client().build_request("GET", path), self._attempt()), decoder)
+        request = self._client().build_request("GET", path)
+        return answer_of(await self._answer(request, Attempt(self._timeout_s)), decoder)
 
     async def post(self, path: str, body: Mapping[str, Any], decoder: msgspec.json.Decoder[T]) -> T:
         return answer_of(await self._served("POST", path, _encoded(body)), decoder)
@@ -101,10 +102,8 @@ class Http:
     ) -> httpx.Response:
         headers = {"Content-Type": "application/json"} if content is not None else {}
         for failed in range(self._max_retries + 1):
-            request, attempt = (
-                self._client().build_request(method, path, content=content, headers=headers),
-                self._attempt(),
-            )
+            request = self._client().build_request(method, path, content=content, headers=headers)
+            attempt = Attempt(self._timeout_s)
             try:
                 return await self._answer(request, attempt, stream=stream)
             except (ConnectionFailed, ServerError) as error:
@@ -123,9 +122,6 @@ class Http:
                     return response
                 await response.aread()
                 raise error_of(response)
-
-    def _attempt(self) -> Attempt:
-        return Attempt(self._timeout_s)
 
     def _client(self) -> httpx.AsyncClient:
         loop = asyncio.get_running_loop()

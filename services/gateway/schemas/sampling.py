@@ -22,7 +22,6 @@ MAX_STOP_TOKEN_IDS = 256
 SMALLEST_TOP_P = 1e-6  # stands for 0: both leave only the most likely token
 
 TokenCount: TypeAlias = Annotated[int, Meta(ge=0, le=2**31 - 1)]
-PositiveTokenCount: TypeAlias = Annotated[int, Meta(ge=1, le=2**31 - 1)]
 SampleCount: TypeAlias = Annotated[int, Meta(ge=1, le=2**31 - 1)]
 CacheKey: TypeAlias = Annotated[str, Meta(max_length=256)]
 Priority: TypeAlias = Annotated[int, Meta(ge=-1000, le=1000)]  # larger runs earlier, among a tenant's own requests

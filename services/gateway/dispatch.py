@@ -42,15 +42,18 @@ from services.gateway.generation import Ending, GenerateRequest
 from services.gateway.journal import Journal
 from services.gateway.stages import Stages
 from services.gateway.stream import Stream
+from services.gateway.text_room import TextCall, TextRoom
+from services.gateway.text_turns import TextTurns
 from shared import logging, wire
 from shared.link import Joined, Left, LinkEvent, Received
+from shared.log_names import named
 from shared.namespaces import tenant_of
 from shared.service import Context
 
 TEXTS_AT_ONCE = 4  # asked of the tokenizers, which answer them in turn with the prompts
+BYTES_OF_AN_ID = 8  # about, as text
 ADMIN_SLACK_S = 1.5  # beyond what the scheduler is given: its own answer says more than ours
 
-TOO_MANY_TEXTS = wire.Error("too many open requests; try again later", "overloaded", status=429, retry_after_s=1.0)
 DRAINING = wire.Error("the server is shutting down", "shutting_down", status=503, retry_after_s=1.0)
 
 
@@ -82,8 +85,8 @@ class Dispatcher:
         self._finished_requests = 0
         self._admin_calls: Calls[wire.AdminReply] = Calls("scheduler")
         self._text_calls: Calls[wire.TextReply] = Calls("tokenizer")
-        self._text_turns = asyncio.Semaphore(TEXTS_AT_ONCE)
-        self._open_texts = 0  # with those that wait for their turn
+        self._text_turns = TextTurns(TEXTS_AT_ONCE)
+        self.text_room = TextRoom(config.gateway.max_open_requests)
         self._front = context.bind(
             "front_bind", wire.FRONT_ACCEPTS, self._on_front, progress=self.progress, clock=clock
         )
@@ -126,26 +129,21 @@ class Dispatcher:
             raise ApiError(reply.error)
         return reply.payload
 
-    async def text(self, question: wire.Text, timeout_s: float) -> wire.TextReply:
-        """Some tokenizer's answer; the question's `call_id` does not matter. Raises ApiError as `admin` does.
+    async def text(self, question: wire.Text, call: TextCall, timeout_s: float) -> wire.TextReply:
+        """Some tokenizer's answer, within a call that has room; the question's `call_id` does not matter.
 
-        A few are asked at a time, so that prompts beside them do not wait long.
+        Raises ApiError as `admin` does.
         """
-        if self._open_texts >= self._config.max_open_requests:
-            raise ApiError(TOO_MANY_TEXTS)
-        self._open_texts += 1
-        try:
-            async with self._text_turns:
-                reply = await self._ask_tokenizer(question, timeout_s)
-        finally:
-            self._open_texts -= 1
+        async with self._text_turns.turn(call.tenant):
+            reply = await self._ask_tokenizer(question, timeout_s)
         if reply.error is not None:
             raise ApiError(reply.error)
         return reply
 
-    async def detokenize(self, token_ids: tuple[int, ...], timeout_s: float) -> str:
-        """Their text without special tokens. Raises ApiError as `text` does."""
-        return (await self.text(wire.Text("", "detokenize", token_ids=token_ids), timeout_s)).text
+    async def detokenize(self, token_ids: tuple[int, ...], tenant: str, timeout_s: float) -> str:
+        """Their text without special tokens. Raises ApiError as `text` does, and when there is no room (429)."""
+        with self.text_room.open(tenant, len(token_ids) * BYTES_OF_AN_ID) as call:
+            return (await self.text(wire.Text("", "detokenize", token_ids=token_ids), call, timeout_s)).text
 
     async def _ask_tokenizer(self, question: wire.Text, timeout_s: float) -> wire.TextReply:
         return await self._text_calls.ask(
@@ -272,8 +270,8 @@ class Dispatcher:
                 reader.stream.deliver(reader.number, delta)
             case Finish(request_id, ending):
                 self._on_finished(request_id, ending)
-            case Retrying(request_id, attempt, reason):
-                self._log.warning("resubmitting", request_id=request_id, attempt=attempt, reason=reason)
+            case Retrying(request_id, attempt, reason, trace_id):
+                self._log.warning("resubmitting", **named(request_id, trace_id, attempt=attempt), reason=reason)
             case _:
                 assert_never(command)
 

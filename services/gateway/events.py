@@ -115,6 +115,7 @@ class Retrying(msgspec.Struct, frozen=True):
     request_id: str
     attempt: int
     reason: str
+    trace_id: str = ""
 
 
 class Deliver(msgspec.Struct, frozen=True):

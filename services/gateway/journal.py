@@ -315,13 +315,13 @@ class Journal:
         entry.advance()
         rest_s = min(FIRST_REST_S * 2 ** (entry.fruitless - 2), LONGEST_REST_S)
         self._resting[entry.request_id] = self._now_s + rest_s
-        return [Retrying(entry.request_id, entry.attempt, reason)]
+        return [Retrying(entry.request_id, entry.attempt, reason, entry.trace_id)]
 
     def _again(self, entry: OpenRequest, reason: str) -> list[Command]:
         """The next attempt starts at once."""
         entry.advance()
         self._queue(entry)
-        return [Retrying(entry.request_id, entry.attempt, reason)]
+        return [Retrying(entry.request_id, entry.attempt, reason, entry.trace_id)]
 
     def _fail(self, entry: OpenRequest, error: wire.Error) -> list[Command]:
         self._forget(entry)

@@ -16,7 +16,7 @@ from services.gateway.metrics import Metrics
 from services.gateway.query import read_query
 from services.gateway.record import RequestRecord
 from services.gateway.sse import FORM, error_response
-from services.gateway.traceparent import read_traceparent
+from services.gateway.traceparent import read_trace_id
 from shared import logging, wire
 
 RECORD = web.RequestKey("record", RequestRecord)
@@ -54,8 +54,8 @@ def accounting(metrics: Metrics) -> Middleware:
 
     @web.middleware
     async def middleware(request: web.Request, handler: Handler) -> web.StreamResponse:
-        parent = read_traceparent(request.headers.getall("traceparent", []))
-        record = request[RECORD] = RequestRecord(new_request_id(), _route(request), metrics, parent=parent)
+        trace_id = read_trace_id(request.headers.getall("traceparent", []))
+        record = request[RECORD] = RequestRecord(new_request_id(), _route(request), metrics, trace_id=trace_id)
         request[FORM] = error_form(request.path, record.request_id)
         status = CLIENT_CLOSED_STATUS  # what it is if nothing comes back from the handler
         try:

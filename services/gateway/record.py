@@ -16,7 +16,6 @@ from services.gateway.key_limits import Permit
 from services.gateway.metrics import Metrics
 from services.gateway.schemas.call import Call
 from services.gateway.stream import Stream
-from services.gateway.traceparent import TraceParent
 from shared.log_names import named
 
 Outcome = Literal["ok", "refused", "failed", "client_closed"]
@@ -35,7 +34,7 @@ class RequestRecord:
     constraint: str | None = None  # its kind
     prompts: int = 1
     samples: int = 1  # of each prompt
-    parent: TraceParent | None = None  # the trace that it belongs to
+    trace_id: str = ""  # of the trace that it belongs to, if its client has named one
     error: str | None = None  # the code of what it was refused with
     stream: Stream | None = None  # of its generations, once they are open
     permit: Permit | None = None  # by the limits of its key, until it has ended
@@ -54,10 +53,6 @@ class RequestRecord:
         self.prompts = len(call.parts)
         self.samples = call.samples
         self.stream = stream
-
-    @property
-    def trace_id(self) -> str:
-        return "" if self.parent is None else self.parent.trace_id
 
     def end_permit(self) -> None:
         """All its generations have ended. Does nothing if another record has taken the permit over."""

@@ -2,7 +2,7 @@
 
 import re
 
-CALLS = re.compile(r"""\b_?log\.(?:info|warning|error|exception)\(\s*"(\w+)"|\bnote\(\s*"(\w+)\"""")
+CALLS = re.compile(r"""\b(?:_?log|get\(\))\.(?:info|warning|error|exception)\(\s*"(\w+)"|\bnote\(\s*"(\w+)\"""")
 FIELDS = re.compile(r'"(\w+)": (?!wire)')
 
 

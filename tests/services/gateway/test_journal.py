@@ -53,9 +53,9 @@ class Bench:
     def tell(self, event):
         return self.journal.handle(event)
 
-    def open(self, request_id="r", timeout_s=1000.0, namespace=""):
+    def open(self, request_id="r", timeout_s=1000.0, namespace="", trace_id=""):
         request = msgspec.structs.replace(REQUEST, namespace=namespace)
-        return self.tell(Opened(request_id, request, self.now_s + timeout_s))
+        return self.tell(Opened(request_id, request, self.now_s + timeout_s, trace_id))
 
     def run(self, request_id="r"):
         """Opened, encoded and accepted."""
@@ -182,12 +182,12 @@ def test_work_waits_for_a_tokenizer_and_a_scheduler():
 
 def test_a_tokenizer_that_dies_loses_no_request():
     bench = Bench()
-    bench.open("encoding")
+    bench.open("encoding", trace_id="a1" * 16)
     bench.run("submitted")
     bench.tell(TokenizerJoined("t2", "tokenizer-2"))
     bench.tell(TokenizerReady("t2", 4))
     retry, encode = bench.tell(TokenizerLeft("t1"))
-    assert retry == Retrying("encoding", 2, "its tokenizer left")
+    assert retry == Retrying("encoding", 2, "its tokenizer left", "a1" * 16)
     assert (encode.peer, encode.message.request_id, encode.message.attempt) == ("t2", "encoding", 2)
 
 

@@ -63,9 +63,16 @@ class ServerError(BackendError):
 
 class Overloaded(ServerError):
     def __init__(
-        self, message: str, *, status: int, retry_after_s: float | None = None, request_id: str | None = None
+        self,
+        message: str,
+        *,
+        status: int,
+        code: str | None = None,
+        param: str | None = None,
+        request_id: str | None = None,
+        retry_after_s: float | None = None,
     ) -> None:
-        super().__init__(message, status=status, code="overloaded", request_id=request_id)
+        super().__init__(message, status=status, code=code, param=param, request_id=request_id)
         self.retry_after_s = retry_after_s
 
 

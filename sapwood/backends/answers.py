@@ -46,7 +46,7 @@ def error_of(response: httpx.Response) -> ServerError:
     if status in (429, 503):
         pause = response.headers.get("retry-after", "")
         retry_after_s = float(pause) if pause.isdecimal() else None
-        return Overloaded(refusal.message, status=status, retry_after_s=retry_after_s, request_id=request_id)
+        return Overloaded(status=status, retry_after_s=retry_after_s, request_id=request_id, **refusal._asdict())
     return ServerError(status=status, request_id=request_id, **refusal._asdict())
 
 

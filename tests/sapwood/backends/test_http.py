@@ -86,6 +86,13 @@ async def test_after_the_last_try_it_is_an_error():
     assert len(server.requests) == 2
 
 
+@pytest.mark.parametrize("code", ["rate_limit_exceeded", "deadline_unreachable", None])
+async def test_why_it_is_not_now_is_told(code):
+    with pytest.raises(Overloaded) as raised:
+        await Server(refusal(429, code=code)).http(max_retries=0).get("/x", ANYTHING)
+    assert raised.value.code == code
+
+
 async def test_once_is_once():
     server = Server(refusal(503, "the executor is gone"))
     with pytest.raises(Overloaded, match="the executor is gone"):

@@ -24,7 +24,7 @@ from sapwood.commands.terminal import paint_for
 from sapwood.server_code import missing_server_modules, server_path
 
 TIMEOUT_S = 30.0
-EXIT_FAILED = 1
+EXIT_FAILED, EXIT_USAGE = 1, 2
 
 
 def main(argv: Sequence[str]) -> int:
@@ -56,6 +56,9 @@ def _check_configuration(arguments: Sequence[str]) -> list[Finding]:
     environment = os.environ | {"PYTHONPATH": server_path()}
     command = [sys.executable, "-P", "-m", "shared.doctor", *arguments]
     done = subprocess.run(command, env=environment, capture_output=True, text=True)
+    if done.returncode == EXIT_USAGE:  # an option that there is not
+        sys.stderr.write(done.stderr)
+        raise SystemExit(EXIT_USAGE)
     try:
         return msgspec.json.decode(done.stdout, type=list[Finding])
     except msgspec.DecodeError:

@@ -37,6 +37,13 @@ async def test_a_server_that_is_well(served, capsys, monkeypatch):
     assert {by_subject[about] for about in ("gateway", "server version", "stages", "a token")} == {"ok"}
 
 
+def test_an_option_that_there_is_not_is_no_fault_of_the_deployment(capsys):
+    with pytest.raises(SystemExit) as raised:
+        doctor.main(["--bogus"])
+    assert raised.value.code == 2
+    assert "unrecognized arguments: --bogus" in capsys.readouterr().err
+
+
 def test_where_no_server_is(capsys, monkeypatch):
     monkeypatch.setattr(doctor, "missing_server_modules", lambda: ["torch"])
     assert doctor.main(["--url", "http://127.0.0.1:9"]) == 1

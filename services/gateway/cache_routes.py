@@ -10,7 +10,7 @@ from aiohttp import web
 from services.gateway.cache_view import Ids, cache_body, heads_of, read_trees
 from services.gateway.dispatch import TEXTS_AT_ONCE, Dispatcher
 from services.gateway.errors import ApiError
-from services.gateway.middleware import QUERY
+from services.gateway.middleware import CALLER, QUERY
 from services.gateway.sse import json_response
 
 TREE_TIMEOUT_S = 5.0
@@ -35,7 +35,7 @@ class CacheRoutes:
         """The shape of every executor's tree, with ?limit= of its largest nodes."""
         answer = await self._dispatcher.admin("tree", TREE_TIMEOUT_S, text=self._shows_text)
         trees = read_trees(answer["executors"], request[QUERY].limit)
-        texts = await self._texts(heads_of(trees)) if self._shows_text else None
+        texts = await self._texts(heads_of(trees), request[CALLER].tenant) if self._shows_text else None
         return json_response(cache_body(trees, texts))
 
     async def flush_cache(self, request: web.Request) -> web.Response:
@@ -44,19 +44,19 @@ class CacheRoutes:
         freed_tokens = sum(executor["freed_tokens"] for executor in answer["executors"].values())
         return json_response({"status": "flushed", "freed_tokens": freed_tokens})
 
-    async def _texts(self, heads: Sequence[Ids]) -> dict[Ids, str]:
+    async def _texts(self, heads: Sequence[Ids], tenant: str) -> dict[Ids, str]:
         """As many as tokenizers make in time: the shape is worth showing without them."""
         texts: dict[Ids, str] = {}
         for start in range(0, len(heads), TEXTS_AT_ONCE):
             some = heads[start : start + TEXTS_AT_ONCE]
-            made = await asyncio.gather(*map(self._text, some))
+            made = await asyncio.gather(*(self._text(head, tenant) for head in some))
             texts |= {head: text for head, text in zip(some, made, strict=True) if text is not None}
             if None in made:
                 break
         return texts
 
-    async def _text(self, token_ids: Ids) -> str | None:
+    async def _text(self, token_ids: Ids, tenant: str) -> str | None:
         try:
-            return await self._dispatcher.detokenize(token_ids, TEXT_TIMEOUT_S)
+            return await self._dispatcher.detokenize(token_ids, tenant, TEXT_TIMEOUT_S)
         except ApiError:
             return None

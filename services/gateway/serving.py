@@ -25,6 +25,7 @@ from services.gateway.schemas.call import Call, Part, Terms
 from services.gateway.sse import EventStream, json_response
 from services.gateway.stream import Stream
 from shared import logging, wire
+from shared.namespaces import tenant_of
 from shared.reasoning_format import ReasoningFormat
 from shared.tool_format import ToolFormat
 
@@ -71,7 +72,8 @@ class Serving:
     async def _text(self, part: Part) -> str:
         if part.request.prompt is not None:
             return part.request.prompt
-        return await self._dispatcher.detokenize(part.request.prompt_token_ids or (), DETOKENIZE_TIMEOUT_S)
+        token_ids, tenant = part.request.prompt_token_ids or (), tenant_of(part.request.namespace)
+        return await self._dispatcher.detokenize(token_ids, tenant, DETOKENIZE_TIMEOUT_S)
 
 
 async def events_of(record: RequestRecord, stream: Stream, call: Call, reply: Reply) -> AsyncGenerator[list[Json]]:

@@ -92,6 +92,7 @@ class FakePipeline:
         self.admin_error = None
         self.encodes, self.submits, self.aborts, self.audits = [], [], [], []
         self.texts, self.admins = [], []
+        self._unanswered_texts = []
         self.answers_texts = True
         self.cached_tokens = CACHED_TOKENS  # what an attempt finds in the cache
         self.executor = "executor-1"  # where it runs
@@ -117,10 +118,17 @@ class FakePipeline:
                     self._on_encode(link, gateway, encode)
                 case Received(gateway, wire.Text() as text):
                     self.texts.append(text)
+                    self._unanswered_texts.append((link, gateway, text))
                     if self.answers_texts:
-                        link.send(gateway, _answer_text(text))
+                        self.answer_texts()
 
         link = await self._dial(name, "tokenizer", wire.FrontToTokenizer, on_event)
+
+    def answer_texts(self):
+        """Those that have come."""
+        waiting, self._unanswered_texts = self._unanswered_texts, []
+        for link, gateway, text in waiting:
+            link.send(gateway, _answer_text(text))
 
     def start_scheduler(self, identity="hub-1"):
         self.hub = BoundLink(

@@ -5,6 +5,7 @@ vLLM's fields, and SGLang's lists: of prompts, and of lists of ids. Then the rep
 
 from __future__ import annotations
 
+from collections.abc import Sequence, Sized
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,6 +23,9 @@ from shared import wire
 from shared.tool_format import ToolFormat
 
 MAX_TEXTS = 1024  # in one request
+MAX_CHARACTERS = 1024 * 1024  # of a list's texts in all, or as many as the model can hold
+CHARACTERS_OF_AN_ID = 8  # at most, of ordinary text
+MAX_IDS = MAX_CHARACTERS // CHARACTERS_OF_AN_ID  # of a list's lists in all
 CALL_ID = ""  # is given when a question is asked
 
 TOKENIZE_RULES = FieldRules(unsupported={"chat_template": (), "mm_processor_kwargs": ({},)})
@@ -62,19 +66,24 @@ def read_tokenize(body: bytes, limits: Limits, style: ToolFormat) -> Texts:
     if fields.messages is not None:
         return Texts([_conversation(fields, fields.messages, limits, style)], is_list=False)
     _refuse_template_fields(fields)
-    prompts = [fields.prompt] if isinstance(fields.prompt, str) else fields.prompt or []
-    _check_count(len(prompts), "prompt")
-    return Texts([_plain(prompt, fields) for prompt in prompts], is_list=isinstance(fields.prompt, list))
+    if isinstance(fields.prompt, str):
+        return Texts([_plain(fields.prompt, fields)], is_list=False)
+    prompts = fields.prompt or []
+    _check_list(prompts, "prompt", max(MAX_CHARACTERS, limits.max_model_len * CHARACTERS_OF_AN_ID), "characters")
+    return Texts([_plain(prompt, fields) for prompt in prompts], is_list=True)
 
 
 def read_detokenize(body: bytes, limits: Limits) -> Texts:
     """Raises ApiError for whatever cannot be served."""
     fields = convert(decode_object(body), DetokenizeFields)
     check_model(fields.model, limits)
-    is_list = any(isinstance(part, list) for part in fields.tokens)
-    lists: list[Any] = fields.tokens if is_list else [fields.tokens]
-    _check_count(len(lists), "tokens")
-    return Texts([_ids(part, fields, limits) for part in lists], is_list)
+    if not any(isinstance(part, list) for part in fields.tokens):
+        return Texts([_ids(fields.tokens, fields, limits)], is_list=False)
+    lists = [part for part in fields.tokens if isinstance(part, list)]
+    if len(lists) < len(fields.tokens):
+        raise InvalidRequest("expected token ids, or lists of token ids", "tokens")
+    _check_list(lists, "tokens", max(MAX_IDS, limits.max_model_len), "ids")
+    return Texts([_ids(ids, fields, limits) for ids in lists], is_list=True)
 
 
 def _plain(prompt: str, fields: TokenizeFields) -> wire.Text:
@@ -108,9 +117,7 @@ def _refuse_template_fields(fields: TokenizeFields) -> None:
             raise InvalidRequest("goes with messages", name)
 
 
-def _ids(part: Any, fields: DetokenizeFields, limits: Limits) -> wire.Text:
-    if not isinstance(part, list):
-        raise InvalidRequest("expected token ids, or lists of token ids", "tokens")
+def _ids(part: list[Any], fields: DetokenizeFields, limits: Limits) -> wire.Text:
     if len(part) > limits.max_model_len:
         message = f"tokens: the context length of this model is {limits.max_model_len} tokens, got {len(part)}"
         raise ApiError(wire.Error(message, "context_length_exceeded", "tokens"))
@@ -118,6 +125,9 @@ def _ids(part: Any, fields: DetokenizeFields, limits: Limits) -> wire.Text:
     return wire.Text(CALL_ID, "detokenize", token_ids=ids, skip_special_tokens=fields.skip_special_tokens)
 
 
-def _check_count(count: int, param: str) -> None:
-    if count > MAX_TEXTS:
-        raise InvalidRequest(f"at most {MAX_TEXTS} at once, got {count}", param)
+def _check_list(parts: Sequence[Sized], param: str, most: int, unit: str) -> None:
+    if len(parts) > MAX_TEXTS:
+        raise InvalidRequest(f"at most {MAX_TEXTS} at once, got {len(parts)}", param)
+    size = sum(map(len, parts))
+    if size > most:
+        raise InvalidRequest(f"at most {most} {unit} at once, got {size}", param)

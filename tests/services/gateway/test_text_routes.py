@@ -1,11 +1,13 @@
 """Tokenizing over HTTP, in the shapes of vLLM and SGLang."""
 
 import asyncio
+import json
 
 import aiohttp
 import pytest
 
 from services.gateway.dispatch import TEXTS_AT_ONCE
+from services.gateway.text_room import TextRoom
 from tests.support.served_gateway import serving
 
 
@@ -71,3 +73,56 @@ async def test_few_are_asked_at_once_and_not_too_many_wait(tmp_path, tiny_card):
         served.pipeline.kill("tokenizer-1")
         await served.until(lambda: served.gateway.progress().peers["tokenizer"] == 0)
         assert {status for status, _, _ in await asyncio.gather(*asking)} == {503}
+
+
+ALICE, BOB = ({"Authorization": f"Bearer sk-{name}"} for name in ("alice", "bob"))
+COUNT = {"model": "default", "messages": [{"role": "user", "content": "Hey"}]}
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/tokenize", {"prompt": ["Hi"]}),
+        ("/detokenize", {"tokens": [72]}),
+        ("/v1/messages/count_tokens", COUNT),
+        ("/v1/completions", {"prompt": [72], "echo": True, "max_tokens": 1}),
+    ],
+)
+async def test_a_tenants_text_waits_for_one_of_anothers_and_finds_room(tmp_path, tiny_card, path, body):
+    keys = ("alice: sk-alice", "bob: sk-bob")
+    async with serving(tmp_path, tiny_card, api_keys=keys, max_open_requests=32) as served:
+        served.pipeline.answers_texts = False
+        flood = [asyncio.create_task(served.post("/tokenize", {"prompt": "x"}, headers=ALICE)) for _ in range(30)]
+        await served.until(lambda: sum(task.done() for task in flood) == 2)
+        assert {task.result()[0] for task in flood if task.done()} == {429}
+        asked = asyncio.create_task(served.post(path, body, headers=BOB))
+        await served.until(lambda: served.gateway._dispatcher.text_room.open_calls == 29)
+        served.pipeline.answer_texts()
+        await served.until(lambda: len(served.pipeline.texts) == 2 * TEXTS_AT_ONCE)
+        assert [text.prompt for text in served.pipeline.texts].index("x", TEXTS_AT_ONCE + 1) == TEXTS_AT_ONCE + 2
+        served.pipeline.answers_texts = True
+        served.pipeline.answer_texts()
+        assert (await asked)[0] == 200
+        await asyncio.gather(*flood)
+
+
+async def test_what_a_call_holds_is_bounded_and_free_when_it_ends(served):
+    room = served.gateway._dispatcher.text_room = TextRoom(8, max_bytes=200)
+    assert (await served.post("/tokenize", {"prompt": ["abcdefgh"] * 2}))[0] == 200
+    status, reply, _ = await served.post("/tokenize", {"prompt": ["abcdefgh"] * 5})
+    assert (status, reply["error"]["code"]) == (429, "overloaded")
+    assert len(served.pipeline.texts) < 2 + 5
+    assert room.held_bytes == 0
+
+
+async def test_a_reply_is_held_until_the_client_takes_it(served):
+    room = served.gateway._dispatcher.text_room
+    body = json.dumps({"prompt": ["x" * 2**18] * 4, "return_token_strs": True}).encode()
+    reader, writer = await asyncio.open_connection("127.0.0.1", served.gateway.port, limit=1024)
+    writer.write(b"POST /tokenize HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
+    assert await reader.readline() == b"HTTP/1.1 200 OK\r\n"
+    assert room.open_calls == 1
+    assert room.held_bytes > 8 * 2**20
+    writer.transport.abort()
+    await served.until(lambda: room.open_calls == 0)
+    assert room.held_bytes == 0

@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from services.gateway.errors import ApiError
-from services.gateway.schemas.text import MAX_TEXTS, Texts, read_detokenize, read_tokenize
+from services.gateway.schemas.text import MAX_CHARACTERS, MAX_IDS, MAX_TEXTS, Texts, read_detokenize, read_tokenize
 from shared import wire
 from shared.tool_format import tool_format
 from tests.support.gateway_terms import LIMITS
@@ -93,3 +93,18 @@ def test_more_ids_than_the_model_can_hold():
     with pytest.raises(ApiError) as caught:
         detokenize(tokens=[1] * (LIMITS.max_model_len + 1))
     assert caught.value.error.code == "context_length_exceeded"
+
+
+@pytest.mark.parametrize(
+    ("read", "field", "most", "fitting"),
+    [
+        (tokenize, "prompt", MAX_CHARACTERS, ["x" * (MAX_CHARACTERS // 4)] * 4),
+        (detokenize, "tokens", MAX_IDS, [[1] * (MAX_IDS // 1024)] * 1024),
+    ],
+)
+def test_a_list_is_bounded_in_all(read, field, most, fitting):
+    assert read(**{field: fitting}).is_list
+    longer = [*fitting[:-1], fitting[-1] + fitting[-1][:1]]
+    with pytest.raises(ApiError, match=rf"at most {most} \w+ at once, got {most + 1}") as caught:
+        read(**{field: longer})
+    assert caught.value.error.param == field

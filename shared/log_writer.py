@@ -60,11 +60,12 @@ class LineWriter:
             with self._changed:
                 self._changed.wait_for(lambda: self._lines)
                 line, lost = self._lines[0], self._lost
-            written = (not lost or self._put(LOST % lost)) and self._put(line)
+            is_told = not lost or self._put(LOST % lost)
+            is_written = is_told and self._put(line)
             with self._changed:
                 self._lines.popleft()
                 self._held_bytes -= len(line)
-                self._lost += -lost if written else 1
+                self._lost += (not is_written) - (lost if is_told else 0)
                 self._changed.notify_all()
 
     def _put(self, line: bytes) -> bool:

@@ -64,6 +64,23 @@ def test_a_full_disk_costs_lines():
         assert writer._lost == 2
 
 
+def test_a_lost_line_is_told_of_once():
+    taken, room = [], [False, True, False, True, True]  # for each write: a line, a report, a line, a report, a line
+
+    def write(line):
+        if not room.pop(0):
+            raise OSError
+        taken.append(line)
+        return len(line)
+
+    writer = LineWriter(write)
+    for line in ("a\n", "b\n", "c\n"):
+        writer.write(line)
+        assert writer.drain(LONG)
+    assert [json.loads(line)["count"] for line in taken if line != b"c\n"] == [1, 1]
+    assert (taken[-1], writer._lost) == (b"c\n", 0)
+
+
 def test_a_reader_that_is_gone_costs_lines(pipe):
     reader, writing = pipe
     reader.close()

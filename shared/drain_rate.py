@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 WINDOW_S = 30.0  # what was before says little about now
 WINDOW_LEAVINGS = 256
+LEAST_GUESS_S = 0.05
 
 
 class Leaving(NamedTuple):
@@ -39,9 +40,9 @@ class DrainRate:
             return None
         return elapsed_s * max(requests / max(left_requests, 1), tokens / max(left_tokens, 1))
 
-    def still_s(self, now_s: float) -> float:
-        """For how long nothing has left."""
-        return now_s - max([self._since_s, *(leaving.at_s for leaving in self._leavings)])
+    def guess_s(self, now_s: float) -> float:
+        """Where it is not known: as long as nothing has left."""
+        return max(now_s - max([self._since_s, *(leaving.at_s for leaving in self._leavings)]), LEAST_GUESS_S)
 
     def _window_start(self, now_s: float) -> float:
         """Forgets what was before it."""

@@ -17,6 +17,11 @@ def has_keys(gateway: GatewayConfig) -> bool:
     return bool(gateway.api_keys) or gateway.api_keys_file is not None
 
 
+def has_tenants(gateway: GatewayConfig) -> bool:
+    """Else all requests are those of the same one, who need not leave room for others."""
+    return has_keys(gateway) or bool(gateway.admin_key) or gateway.admin_key_file is not None
+
+
 def exposure(gateway: GatewayConfig) -> str | None:
     """What is wrong, in words for whoever starts it."""
     if gateway.allow_open or has_keys(gateway) or is_loopback(gateway.host):

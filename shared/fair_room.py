@@ -9,6 +9,11 @@ from __future__ import annotations
 FACTOR = 7  # one tenant alone fills 7/8, two 7/15 each, three 7/22
 
 
+def most(bound: int) -> int:
+    """What one tenant fills, one after the other, where there is nothing of others."""
+    return FACTOR * (bound + 1) // (FACTOR + 1)
+
+
 def excess(wanted: int, *, own: int, free: int) -> int:
     """How many of its own must leave before a tenant that has `own` may have `wanted` more; 0 if it may now.
 

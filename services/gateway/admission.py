@@ -2,7 +2,7 @@
 
 A refusal must be quick and cheap, also when nine of ten are refused. So when the scheduler has had no room for a
 tenant, its next ones are refused here for a moment, without going through a tokenizer. Those refused are told to come
-back one after the other, as places become free, and not all at once.
+back one after the other, as places become free, and not all at once. No place is held for them.
 
 Pure: time comes in. Does not know what a request asks for.
 """
@@ -17,8 +17,7 @@ from shared import fair_room, wire
 from shared.drain_rate import DrainRate
 
 HOLD_S = 0.5  # the longest that a tenant is refused here for what the scheduler has said
-MOST_TURNS = 16  # of places that become free: so many come back one after the other, further ones with the last
-UNKNOWN_S, LONGEST_S = 1.0, 60.0
+LONGEST_S = 60.0
 
 
 class Line(msgspec.Struct):
@@ -56,9 +55,9 @@ class Admission:
         if not excess:
             return None
         wait_s = self._drain.wait_s(now_s, requests=excess)
-        retry_after_s = UNKNOWN_S if wait_s is None else wait_s
+        retry_after_s = min(self._drain.guess_s(now_s) if wait_s is None else wait_s, LONGEST_S)
         error = wire.Error("too many open requests; try again later", "overloaded", None, 429, retry_after_s)
-        return self._in_turn(tenant, error, now_s)
+        return self._in_turn(tenant, error, now_s) if count == 1 else error  # there may be room for a single one
 
     def opened(self, tenant: str, count: int, now_s: float) -> None:
         if not self.open:
@@ -72,17 +71,19 @@ class Admission:
         if not self._open[tenant]:
             del self._open[tenant]
 
-    def refused(self, tenant: str, error: wire.Error, now_s: float) -> wire.Error:
-        """The scheduler has refused one. Returns what its client is told."""
+    def refused(self, tenant: str, outputs: int, error: wire.Error, now_s: float) -> wire.Error:
+        """The scheduler has refused one of so many outputs of a request. Returns what its client is told."""
         if error.code != "overloaded" or error.retry_after_s is None:
             return error
+        if outputs > 1:  # they may have filled the queue themselves: that says nothing about the next request
+            return msgspec.structs.replace(error, retry_after_s=min(error.retry_after_s * outputs, LONGEST_S))
         told = self._in_turn(tenant, error, now_s)
         line = self._lines[tenant]
         line.error, line.held_until_s = error, now_s + min(error.retry_after_s, HOLD_S)
         return told
 
     def _in_turn(self, tenant: str, error: wire.Error, now_s: float) -> wire.Error:
-        turn_s = error.retry_after_s or UNKNOWN_S
+        turn_s = error.retry_after_s or 0.0
         line = self._lines.setdefault(tenant, Line(now_s))
-        line.until_s = min(max(line.until_s, now_s) + turn_s, now_s + min(turn_s * MOST_TURNS, LONGEST_S))
+        line.until_s = min(max(line.until_s, now_s) + turn_s, now_s + LONGEST_S)
         return msgspec.structs.replace(error, retry_after_s=line.until_s - now_s)

@@ -245,7 +245,9 @@ class Dispatcher:
 
     def _as_told(self, request_id: str, error: wire.Error) -> wire.Error:
         reader = self._readers.get(request_id)
-        return error if reader is None else self._admission.refused(reader.tenant, error, self._clock())
+        if reader is None:
+            return error
+        return self._admission.refused(reader.tenant, reader.stream.size, error, self._clock())
 
     def _on_left(self, peer: str, reason: str) -> wire.Role:
         gone = self.stages.left(peer)

@@ -25,7 +25,7 @@ class Stream:
 
     def __init__(self, size: int, on_close: Callable[[int], None]) -> None:
         self.endings: dict[int, Ending] = {}
-        self._size = size
+        self.size = size
         self._on_close = on_close
         self._news: dict[int, list[Delta]] = {}  # not read yet; without a piece it is the ending's turn
         self._unread = size  # endings
@@ -45,7 +45,7 @@ class Stream:
 
     def close(self) -> None:
         """The reader is done. This abandons what has not ended; all endings are there afterwards."""
-        for index in range(self._size):
+        for index in range(self.size):
             if index not in self.endings:
                 self._on_close(index)
 

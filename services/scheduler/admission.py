@@ -15,7 +15,7 @@ from shared.drain_rate import DrainRate
 from shared.namespaces import tenant_of
 
 RETRY_AFTER_S = 1.0
-LEAST_RETRY_AFTER_S, MOST_RETRY_AFTER_S = 0.1, 60.0
+LEAST_RETRY_AFTER_S, MOST_RETRY_AFTER_S = 0.001, 60.0
 DOUBT = 2.0  # the order of the queue and its pace change: a wait is not known to be too long before it is so many times
 
 DEADLINE_EXCEEDED = wire.Error("the request did not end before its deadline", "deadline_exceeded", status=504)
@@ -55,12 +55,12 @@ def _no_room(
     excess = fair_room.excess(1, own=own.requests, free=config.max_queued_requests - in_all.requests)
     if excess > 0:
         wait_s = drain.wait_s(now_s, requests=excess * turns)
-        return _overloaded(f"{in_all.requests} requests", drain.still_s(now_s) if wait_s is None else wait_s)
+        return _overloaded(f"{in_all.requests} requests", drain.guess_s(now_s) if wait_s is None else wait_s)
     free_tokens = config.max_queued_tokens - in_all.tokens
     excess = fair_room.excess(len(submit.prompt_token_ids), own=own.tokens, free=free_tokens)
     if excess > 0 and waiting:  # else it would never be taken in
         wait_s = drain.wait_s(now_s, tokens=excess * turns)
-        return _overloaded(f"{in_all.tokens} prompt tokens", drain.still_s(now_s) if wait_s is None else wait_s)
+        return _overloaded(f"{in_all.tokens} prompt tokens", drain.guess_s(now_s) if wait_s is None else wait_s)
     return None
 
 

@@ -5,9 +5,10 @@
         the executor died again ──► those in flight make two smaller groups
         the only one in flight at two deaths in a row ──► guilty
 
-So each guilty one among n costs at most ceil(log2 n) + 2 deaths, and nobody else is given up. An executor that turns
-out to be alive has had no death. Knows requests by their keys, over all their attempts. Does not know executors or
-queues. A new scheduler has no suspects: they begin anew there, and a gateway counts the attempts that it lost so.
+So each guilty one among n costs at most ceil(log2 n) + 2 deaths, and nobody else is given up, unless executors are
+killed from outside again and again. An executor that turns out to be alive has had no death. Knows requests by their
+keys, over all their attempts. Does not know executors or queues. A new scheduler has no suspects: they begin anew
+there, and a gateway counts the attempts that it lost so.
 """
 
 from __future__ import annotations

@@ -30,11 +30,11 @@ def test_nothing_is_known_before_anything_has_left():
     assert drain.wait_s(100.0, requests=1) is None
     drain.restart(100.0)
     assert drain.wait_s(101.0, requests=1) is None
-    assert drain.still_s(104.0) == 4.0
+    assert drain.guess_s(104.0) == 4.0
     drain.left(105.0)
     assert drain.wait_s(105.0, requests=1) == 5.0
     assert drain.wait_s(105.0, tokens=1) is None
-    assert drain.still_s(106.0) == 1.0
+    assert drain.guess_s(106.0) == 1.0
 
 
 def test_only_the_last_moments_count():

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.fair_room import excess
+from shared.fair_room import excess, most
 
 
 def filled(bound, tenants):
@@ -22,6 +22,11 @@ def filled(bound, tenants):
 )
 def test_who_is_alone_has_nearly_all_and_several_have_the_same(bound, tenants, expected):
     assert filled(bound, tenants) == expected
+
+
+@given(st.integers(1, 200))
+def test_the_most_of_one_tenant_is_what_it_fills_alone(bound):
+    assert [most(bound)] == filled(bound, 1)
 
 
 @given(st.integers(2, 200), st.integers(1, 8))

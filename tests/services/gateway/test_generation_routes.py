@@ -325,6 +325,14 @@ async def test_after_a_refusal_for_want_of_room_the_next_one_is_refused_without_
     assert len(served.pipeline.encodes) == 1
 
 
+async def test_after_a_refusal_of_many_outputs_a_single_one_is_asked_for(served):
+    served.pipeline.reject_error = wire.Error("the queue is full", "overloaded", status=429, retry_after_s=3.0)
+    status, _, headers = await served.post("/v1/completions", {"prompt": "x", "n": 4})
+    assert (status, headers["Retry-After"]) == (429, "12")
+    served.pipeline.reject_error = None
+    assert (await served.post("/v1/completions", {"prompt": "x"}))[0] == 200
+
+
 async def test_a_deadline(tmp_path, tiny_card):
     async with serving(tmp_path, tiny_card, request_timeout_s=0.05) as served:
         served.pipeline.auto = False

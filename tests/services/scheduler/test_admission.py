@@ -5,7 +5,7 @@ import pytest
 from services.scheduler import admission
 from services.scheduler.backlog import Load
 from shared.config import SchedulerConfig
-from shared.drain_rate import DrainRate
+from shared.drain_rate import LEAST_GUESS_S, DrainRate
 from tests.services.scheduler.hub import EXECUTOR, PROMPT, Hub, submit
 
 NOW_S = 1000.0
@@ -59,7 +59,7 @@ def test_a_prompt_beyond_the_bound_is_taken_in_when_nobody_waits():
         ({"": Load(12, 120)}, draining(3.0), {}, 9.0),  # after retries, which pass the bound
         ({"a": Load(8, 80), "b": Load(1, 10)}, draining(1.0), {"namespace": "a"}, 2.0),  # one of its own, in turns
         ({"": Load(1, 980)}, draining(1.0), {"prompt": 100}, 8.0),
-        ({"": Load(10, 100)}, draining(0.001), {}, admission.LEAST_RETRY_AFTER_S),
+        ({"": Load(10, 100)}, draining(0.0001), {}, admission.LEAST_RETRY_AFTER_S),
         ({"": Load(10, 100)}, draining(100.0), {}, 30.0),
         ({"": Load(30, 100)}, draining(10.0), {}, admission.MOST_RETRY_AFTER_S),
     ],
@@ -72,6 +72,8 @@ def test_as_long_as_nothing_starts_it_is_as_long_as_nothing_has_started():
     drain = DrainRate()
     drain.restart(NOW_S - 7.0)
     assert refusal({"": Load(10, 100)}, drain).retry_after_s == 7.0
+    drain.restart(NOW_S)
+    assert refusal({"": Load(10, 100)}, drain).retry_after_s == LEAST_GUESS_S
 
 
 def test_who_would_wait_much_longer_than_it_has_is_refused_at_once():

@@ -7,6 +7,7 @@ import contextlib
 import os
 import webbrowser
 from collections.abc import Sequence
+from http import HTTPStatus
 from pathlib import Path
 
 import httpx
@@ -39,10 +40,12 @@ def _parse(argv: Sequence[str]) -> argparse.Namespace:
 
 
 def _of_server(url: str, *, opens: bool) -> int:
-    """It has the page itself, and asks for its admin key there."""
+    """It has the page itself. Where it needs the admin key, the browser asks for it."""
     page = f"{url.removesuffix('/dashboard')}/dashboard"
     try:
-        httpx.get(page, timeout=TIMEOUT_S).raise_for_status()
+        response = httpx.get(page, timeout=TIMEOUT_S)
+        if response.status_code != HTTPStatus.UNAUTHORIZED:
+            response.raise_for_status()
     except (httpx.HTTPError, httpx.InvalidURL) as error:
         return connection.unreachable(url, error) if isinstance(error, httpx.HTTPError) else _failed(str(error))
     _show(page, opens=opens)

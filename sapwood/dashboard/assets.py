@@ -26,6 +26,7 @@ HEADERS = MappingProxyType(
             "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
         ),
         "Cross-Origin-Opener-Policy": "same-origin",
+        "Cross-Origin-Resource-Policy": "same-origin",
         "Referrer-Policy": "no-referrer",
         "X-Content-Type-Options": "nosniff",
     }

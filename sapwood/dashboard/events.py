@@ -5,7 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 CONTENT_TYPE = "text/event-stream; charset=utf-8"
-HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+HEADERS = {
+    "Cache-Control": "no-store",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "X-Accel-Buffering": "no",
+    "X-Content-Type-Options": "nosniff",
+}
 
 NOTHING_NEW = b":\n\n"  # a comment: all is read that there is
 POLL_S = 0.25

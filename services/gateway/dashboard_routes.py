@@ -1,4 +1,4 @@
-"""The dashboard: its page, which is open to all, and the log lines it draws, which need the admin key.
+"""The dashboard: its page, and the log lines it draws. Who may see them is decided before.
 
 Lines come from the folder that every process of the deployment writes its log to. What stands in them only the page
 knows.

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import secrets
+from base64 import b64decode
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import Any
 
 from aiohttp import web
@@ -26,21 +28,25 @@ QUERY: web.RequestKey[Any] = web.RequestKey("query")  # see `services.gateway.qu
 UNKNOWN = "unknown"  # the route of a path, or of a method, that there is none for
 HEALTH = frozenset({"/health", "/ready"})  # open to all
 METRICS = "/metrics"
-PAGE = frozenset({"/dashboard", "/dashboard/assets/{name}"})  # the same for everybody: it asks for a key itself
+PAGE = frozenset({"/dashboard", "/dashboard/assets/{name}"})
+DASHBOARD = PAGE | {"/dashboard/events"}  # browsers give its key as a password
 PROBES = HEALTH | PAGE | {METRICS}  # not worth a log line
-ADMIN_ROUTES = frozenset(  # they tell of all tenants, or touch them
-    {"/cache", "/flush_cache", "/server_info", "/dashboard/events", METRICS}
-)
+ADMIN_ROUTES = DASHBOARD | {"/cache", "/flush_cache", "/server_info", METRICS}  # they tell of all, or touch all
 
 INTERNAL = wire.Error("the server made a mistake", "internal_error", status=500)
 BROKEN_BODY = wire.Error("the body cannot be read", "invalid_body")
 NO_KEY = wire.Error("an API key is needed: Authorization: Bearer KEY, or x-api-key: KEY", "invalid_api_key", status=401)
+TWO_KEYS = wire.Error("a header with a key is there more than once", "invalid_api_key", status=401)
 WRONG_KEY = wire.Error("this API key is not known here", "invalid_api_key", status=401)
 NO_ADMIN = wire.Error("this route needs the admin key", "admin_required", status=403)
+NO_PASSWORD = wire.Error(
+    "the dashboard needs the admin key: as the password, with any user name", "admin_required", status=401
+)
 
 SERVER = "sapwood"  # aiohttp would name its version, and Python's
 UNAUTHORIZED = 401
 CHALLENGE = {"WWW-Authenticate": "Bearer"}
+DASHBOARD_CHALLENGE = {"WWW-Authenticate": 'Basic realm="Sapwood", charset="UTF-8"'}  # the browser asks
 KEY_HEADERS = ("x-api-key", "api-key")  # of clients of Anthropic's, and of Azure's
 
 
@@ -71,18 +77,20 @@ def accounting(metrics: Metrics) -> Middleware:
 
 def authentication(keys: Keyring, *, public_metrics: bool) -> Middleware:
     """Before anything is said of a path: who has no key does not learn which there are."""
-    open_routes = HEALTH | PAGE | ({METRICS} if public_metrics else set())
+    open_routes = HEALTH | ({METRICS} if public_metrics else set())
 
     @web.middleware
     async def middleware(request: web.Request, handler: Handler) -> web.StreamResponse:
         route = request[RECORD].route
-        token = _token(request)
+        token = _token(request) or (_password(request) if route in DASHBOARD else None)
         caller = keys.identify(token)
         if caller is not None:
             request[CALLER] = caller
             request[RECORD].tenant = caller.tenant
         if route in open_routes:
             return await handler(request)
+        if route in DASHBOARD and (caller is None or not caller.is_admin):
+            raise ApiError(NO_PASSWORD)
         if caller is None:
             raise ApiError(NO_KEY if token is None else WRONG_KEY)
         if route in ADMIN_ROUTES and not caller.is_admin:
@@ -125,7 +133,7 @@ async def _answer(request: web.Request, handler: Handler, log: Any) -> web.Strea
         return _last_answer(request, BROKEN_BODY)
     except ApiError as error:
         request[RECORD].error = error.error.code
-        return error_response(request, error.error, CHALLENGE if error.error.status == UNAUTHORIZED else None)
+        return error_response(request, error.error, _challenge(request, error.error))
     except web.HTTPException as error:
         return _translate(request, error)
     except ConnectionError:
@@ -134,6 +142,12 @@ async def _answer(request: web.Request, handler: Handler, log: Any) -> web.Strea
         log.exception("internal_error", **request[RECORD].name())
         request[RECORD].error = INTERNAL.code
         return error_response(request, INTERNAL)
+
+
+def _challenge(request: web.Request, error: wire.Error) -> dict[str, str] | None:
+    if error.status != UNAUTHORIZED:
+        return None
+    return DASHBOARD_CHALLENGE if request[RECORD].route in DASHBOARD else CHALLENGE
 
 
 def _last_answer(request: web.Request, error: wire.Error) -> web.Response:
@@ -166,6 +180,19 @@ def _route(request: web.Request) -> str:
 
 
 def _token(request: web.Request) -> str | None:
+    """Raises ApiError where there are two of a kind: what stands before this server may have read the other one."""
+    if any(len(request.headers.getall(name, [])) > 1 for name in ("Authorization", *KEY_HEADERS)):
+        raise ApiError(TWO_KEYS)
     scheme, _, token = request.headers.get("Authorization", "").partition(" ")
     tokens = [token if scheme.lower() == "bearer" else ""] + [request.headers.get(name, "") for name in KEY_HEADERS]
     return next((token.strip() for token in tokens if token.strip()), None)
+
+
+def _password(request: web.Request) -> str | None:
+    """Of HTTP Basic. Browsers add it to what pages of other sites send, so no route may take it that does anything."""
+    scheme, _, credentials = request.headers.get("Authorization", "").partition(" ")
+    if scheme.lower() != "basic":
+        return None
+    with suppress(ValueError):
+        return b64decode(credentials.strip(), validate=True).decode().partition(":")[2]
+    return None

@@ -33,6 +33,7 @@ class Page:
 
     def __init__(self, socket: aiohttp.ClientWebSocketResponse) -> None:
         self.errors: list[str] = []
+        self._passwords: list[str] = []
         self._socket = socket
         self._numbers = itertools.count(1)
         self._answers: dict[int, asyncio.Future[dict[str, Any]]] = {}
@@ -79,6 +80,11 @@ class Page:
         answer = await self.call("Page.captureScreenshot", format="png")
         path.write_bytes(base64.b64decode(answer["data"]))
 
+    async def give(self, *passwords: str) -> None:
+        """One after the other where the browser asks for one; after the last, Cancel is pressed."""
+        self._passwords = list(passwords)
+        await self.call("Fetch.enable", handleAuthRequests=True)
+
     async def close(self) -> None:
         self._reading.cancel()
         with contextlib.suppress(asyncio.CancelledError):
@@ -88,13 +94,28 @@ class Page:
         async for message in self._socket:
             told = json.loads(message.data)
             if "id" in told:
-                answer = self._answers.pop(told["id"])
-                if not answer.done():
+                answer = self._answers.pop(told["id"], None)
+                if answer is not None and not answer.done():
                     answer.set_result(told.get("result") or {"error": told.get("error")})
+            elif told["method"].startswith("Fetch."):
+                await self._let_pass(told["method"], told["params"]["requestId"])
             elif told["method"] == "Runtime.exceptionThrown":
                 self.errors.append(json.dumps(told["params"]["exceptionDetails"]))
             elif told["method"] == "Log.entryAdded" and told["params"]["entry"]["level"] == "error":
                 self.errors.append(json.dumps(told["params"]["entry"]))
+
+    async def _let_pass(self, event: str, request_id: str) -> None:
+        method, parameters = "Fetch.continueRequest", {}
+        if event == "Fetch.authRequired":
+            method, parameters = "Fetch.continueWithAuth", {"authChallengeResponse": self._next_password()}
+        await self._socket.send_json(
+            {"id": next(self._numbers), "method": method, "params": {"requestId": request_id, **parameters}}
+        )
+
+    def _next_password(self) -> dict[str, str]:
+        if not self._passwords:
+            return {"response": "CancelAuth"}
+        return {"response": "ProvideCredentials", "username": "anyone", "password": self._passwords.pop(0)}
 
 
 @contextlib.asynccontextmanager

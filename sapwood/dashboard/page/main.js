@@ -13,7 +13,6 @@ import { Tree } from "./tree.js";
 
 const ASK_EVERY_MS = 500;
 const EVENTS = new URL("../events", import.meta.url).href;
-const KEY = "sapwood.admin_key"; // in the tab's own storage
 const TABS = [["overview", "Overview"], ["requests", "Requests"], ["tree", "Cache"]];
 const RANGES = [[60, "1 min"], [300, "5 min"], [900, "15 min"], [3600, "1 h"], [null, "All"]];
 
@@ -78,7 +77,7 @@ function drawView(view) {
 function follow() {
   state.source = "live";
   setRange(300);
-  worker.postMessage({ kind: "follow", url: EVENTS, key: sessionStorage.getItem(KEY) });
+  worker.postMessage({ kind: "follow", url: EVENTS });
 }
 
 function open(file) {
@@ -88,11 +87,9 @@ function open(file) {
   worker.postMessage({ kind: "open", file });
 }
 
-function refused({ status, why }) {
-  const needsKey = status === 401 || status === 403;
-  byId("why").textContent = needsKey ? why : `${why}.`;
-  byId("key").hidden = !needsKey;
-  if (!byId("ask").open) byId("ask").showModal();
+function refused({ why }) {
+  byId("why").textContent = `${why}.`;
+  if (!byId("refused").open) byId("refused").showModal();
 }
 
 function showState() {
@@ -136,14 +133,9 @@ byId("help").addEventListener("click", showShortcuts);
 byId("file").addEventListener("change", ({ target }) => {
   if (target.files.length) open(target.files[0]);
   target.value = "";
-  byId("ask").close();
+  byId("refused").close();
 });
-byId("ask").addEventListener("submit", () => {
-  if (byId("key").hidden) return;
-  sessionStorage.setItem(KEY, byId("key").value.trim());
-  byId("key").value = "";
-  follow();
-});
+byId("refused").addEventListener("submit", () => location.reload()); // the browser asks for the key that is missing
 for (const event of ["dragenter", "dragover"]) {
   addEventListener(event, (dragged) => {
     dragged.preventDefault();

@@ -4,21 +4,15 @@
 const FIRST_PAUSE_S = 0.5;
 const LAST_PAUSE_S = 10;
 
-/** Raised where another try would not help: a key is missing, or there is no log. */
-export class Refused extends Error {
-  constructor(status, message) {
-    super(message);
-    this.status = status;
-  }
-}
+/** Raised where another try would not help: there is no log, or the browser was given no key. */
+export class Refused extends Error {}
 
 /** Until it is aborted: each connection tells all from the start. Raises Refused. */
-export async function follow(url, key, signal, { began, took, caughtUp, lost }) {
+export async function follow(url, signal, { began, took, caughtUp, lost }) {
   let pause_s = FIRST_PAUSE_S;
   while (!signal.aborted) {
     try {
-      const headers = key ? { Authorization: `Bearer ${key}` } : {};
-      const response = await fetch(url, { headers, signal, cache: "no-store" });
+      const response = await fetch(url, { signal, cache: "no-store" });
       if (!response.ok) await refuse(response);
       began();
       await readLines(response.body, (lines) => {
@@ -66,5 +60,5 @@ async function refuse(response) {
   } catch {
     // it is not ours
   }
-  throw new Refused(response.status, message);
+  throw new Refused(message);
 }

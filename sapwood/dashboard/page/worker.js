@@ -1,6 +1,6 @@
 // Reads and sums up lines away from the page, which stays smooth. Answers what the page asks for.
 
-import { Refused, follow, readFile } from "./sources.js";
+import { follow, readFile } from "./sources.js";
 import { Store } from "./store.js";
 import { view } from "./view.js";
 
@@ -11,7 +11,7 @@ let isReading = true;
 let heard = performance.now(); // when the newest line came
 
 const asked = {
-  follow: ({ url, key }) => start(true, (signal, to) => follow(url, key, signal, to)),
+  follow: ({ url }) => start(true, (signal, to) => follow(url, signal, to)),
   open: ({ file }) => start(false, (signal, to) => readFile(file, signal, to)),
   view: (question) => postMessage({ kind: "view", ...answer(question) }),
   story: ({ request_id }) => postMessage({ kind: "story", request_id, lines: store.story(request_id) }),
@@ -35,7 +35,7 @@ async function start(live, read) {
   } catch (error) {
     if (signal.aborted) return;
     isReading = false;
-    postMessage({ kind: "state", state: "refused", status: error instanceof Refused ? error.status : 0, why: error.message });
+    postMessage({ kind: "state", state: "refused", why: error.message });
   }
 }
 

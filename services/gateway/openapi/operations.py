@@ -16,6 +16,7 @@ BODY = (408, 413, 415)
 READING = (*ASKING, *BODY, 404, 429)  # a body, and asking another stage about it
 GENERATING = (*READING, 501)
 STORED = (*KEYED, 404)
+SHOWN = (401, 403, 500)
 
 RESPONSE = "/v1/responses/{response_id}"
 
@@ -109,11 +110,11 @@ OPERATIONS = (
     Operation("GET", "/flush_cache", "Empty the prefix cache", OPERATION, replies.Flushed, ASKING),
     Operation("POST", "/flush_cache", "Empty the prefix cache", OPERATION, replies.Flushed, ASKING),
     Operation(
-        *("GET", "/dashboard", "What the server does, drawn: a page", OPERATION, None, (403, 500)),
+        *("GET", "/dashboard", "What the server does, drawn: a page", OPERATION, None, SHOWN),
         media_type="text/html",
     ),
     Operation(
-        *("GET", "/dashboard/assets/{name}", "A part of the page", OPERATION, None, (403, 404, 500)),
+        *("GET", "/dashboard/assets/{name}", "A part of the page", OPERATION, None, (*SHOWN, 404)),
         media_type="*/*",
     ),
     Operation(

@@ -3,6 +3,8 @@ import asyncio
 import pytest
 
 from sapwood.commands import dashboard
+from tests.support.served_gateway import serving
+from tests.support.tiny_card import TINY_CARD
 
 
 @pytest.fixture
@@ -46,6 +48,17 @@ async def test_of_a_server_its_own_page(served, opened, capsys):
     for url in (served.url, f"{served.url}/", f"{served.url}/dashboard"):
         assert await asyncio.to_thread(dashboard.main, [url]) == 0
         assert capsys.readouterr().out.strip() == f"{served.url}/dashboard"
+
+
+async def test_of_a_server_that_will_ask_for_its_key(tmp_path, capsys):
+    async with serving(tmp_path, TINY_CARD, api_keys=("sk-1",), admin_key="sk-root") as served:
+        assert await asyncio.to_thread(dashboard.main, [served.url]) == 0
+        assert capsys.readouterr().out.splitlines()[-1] == f"{served.url}/dashboard"
+
+
+async def test_of_a_server_that_has_none(served, capsys):
+    assert await asyncio.to_thread(dashboard.main, [f"{served.url}/v1"]) == 69
+    assert "HTTP 404" in capsys.readouterr().err
 
 
 def test_no_server(capsys):

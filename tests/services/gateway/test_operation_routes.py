@@ -273,14 +273,6 @@ async def test_two_headers_of_one_name_are_no_key(tmp_path, tiny_card, name):
         assert "more than once" in reply["error"]["message"]
 
 
-@pytest.mark.parametrize("name", ["Authorization", "x-api-key", "api-key"])
-async def test_two_headers_of_one_name_are_no_key(tmp_path, tiny_card, name):
-    async with serving(tmp_path, tiny_card, api_keys=("sk-1",)) as served:
-        status, reply, _ = await served.get("/v1/models", headers=[(name, "Bearer sk-1"), (name, "Bearer sk-1")])
-        assert (status, reply["error"]["code"]) == (401, "invalid_api_key")
-        assert "more than once" in reply["error"]["message"]
-
-
 async def test_unknown_parameters_are_refused_but_for_probes(served):
     status, reply, _ = await served.get("/cache?limt=3")
     assert (status, reply["error"]["param"], reply["error"]["code"]) == (400, "limt", "unknown_parameter")

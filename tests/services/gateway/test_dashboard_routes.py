@@ -67,7 +67,7 @@ async def test_who_has_not_the_admin_key_is_asked_for_it(tmp_path, tiny_card, lo
     async with serving(tmp_path, tiny_card, logs=str(logs), **keys) as served:
         for path in PATHS:
             status, reply, answered = await served.get(path, headers=headers)
-            assert (status, reply["error"]["code"]) == (401, "admin_required"), path
+            assert (status, reply["error"]["code"]) == (401, "invalid_api_key"), path
             assert answered["WWW-Authenticate"] == 'Basic realm="Sapwood", charset="UTF-8"'
 
 

@@ -150,7 +150,9 @@ def test_a_stage_is_killed(fragile, undisturbed, at_rest, pauses, stage, run):
 
     outcome = asyncio.run(disturbed(fragile, moment, kill))
     if stage != "tokenizer" or run % 2 == 0:
-        assert any(line.get("attempts", 0) > 1 for line in fragile.lines("request")[-STREAMS:]), "the kill hit no stream"
+        assert any(line.get("attempts", 0) > 1 for line in fragile.lines("request")[-STREAMS:]), (
+            "the kill hit no stream"
+        )
     fragile.wait_restarted(victim, restarts + 1)
     check(fragile, undisturbed, at_rest, pauses, f"{stage} killed", outcome)
 

@@ -29,8 +29,8 @@ class StepLog:
             case Received(_, wire.StepResult() as result):
                 self._steps += 1
                 self._computed_tokens += result.computed_tokens
-        plans = [command.message for command in commands if isinstance(command, Send)]
-        plans = [message for message in plans if isinstance(message, wire.StepPlan)]
+        messages = [command.message for command in commands if isinstance(command, Send)]
+        plans = [message for message in messages if isinstance(message, wire.StepPlan)]
         if plans:
             self._plan_s += seconds
             self._plans += len(plans)

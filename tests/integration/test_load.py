@@ -68,7 +68,7 @@ def test_a_client_that_leaves_frees_its_kv(server, streaming):
     sampling = {"max_new_tokens": 5000, "ignore_eos": True}
     body = json.dumps({"text": "Count to a million: one, two,", "stream": streaming, "sampling_params": sampling})
     with socket.create_connection(("127.0.0.1", server.port)) as client:
-        head = f"POST /generate HTTP/1.1\r\nHost: here\r\nContent-Length: {len(body)}\r\n\r\n"
+        head = f"POST /generate HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(body)}\r\n\r\n"
         client.sendall((head + body).encode())
         wait_until(lambda: server.metric("sapwood_running_requests") == 1, 10, "running")
     left_s = time.monotonic()

@@ -1,4 +1,4 @@
-"""The protocol around the scheduler's core, under everything that can befall it: 500 seeds, and mutants that must fail.
+"""The protocol around the scheduler's core, under everything that can befall it: hundreds of seeds, and mutants that must fail.
 
 What each run must hold (the fakes and `World` assert it): slots are never over-committed, at most two plans are in
 flight, each request ends exactly once and with the right tokens, nothing is left over, and all ends in bounded time.
@@ -17,7 +17,7 @@ from shared import wire
 from tests.simulation.mutants import MUTANTS, Mutant
 from tests.simulation.world import Weather, World
 
-SEEDS = 500
+SEEDS = 300
 MUTANT_SEEDS = 150
 POISONED_SEEDS = 40
 GROWTH_TOKENS = 4  # little room to spare, so that outputs outgrow it and preemption is common
@@ -83,11 +83,11 @@ class CountingWorld(World):
         super().post(source, target, message)
 
 
-def test_the_invariants_hold_over_500_seeds():
+def test_the_invariants_hold_over_hundreds_of_seeds():
     counts: Counter[str] = Counter()
     run_seeds(SEEDS, lambda seed: CountingWorld(seed, counts))
     assert len(counts) == 16
-    assert min(counts.values()) >= 100, f"something hardly ever happens, so it is hardly tested: {counts}"
+    assert min(counts.values()) >= 60, f"something hardly ever happens, so it is hardly tested: {counts}"
 
 
 def test_poisoned_requests_are_given_up_at_a_bounded_cost():

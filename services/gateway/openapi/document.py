@@ -12,7 +12,7 @@ import msgspec
 from services.gateway.errors import is_anthropics
 from services.gateway.openapi.bodies import BODIES
 from services.gateway.openapi.body_schema import REF, Json, or_null, ref
-from services.gateway.openapi.operations import OPERATIONS, Operation
+from services.gateway.openapi.operations import EVENTS, OPERATIONS, Operation
 from services.gateway.openapi.replies import AnthropicError, Error
 from services.gateway.query import query_type
 
@@ -105,8 +105,9 @@ def _responses(operation: Operation) -> Json:
 
 def _content(operation: Operation) -> Json:
     if operation.reply is None:
-        return {operation.media_type: {"schema": {"type": "string"}}}
-    stream = {"text/event-stream": {"schema": _events(operation)}} if operation.event is not None else {}
+        text = {"type": "string"}
+        return {operation.media_type: {"schema": _event(text) if operation.media_type == EVENTS else text}}
+    stream = {EVENTS: {"schema": _events(operation)}} if operation.event is not None else {}
     return _json(_schema(operation.reply)) | stream
 
 
@@ -115,6 +116,10 @@ def _events(operation: Operation) -> Json:
     content = {"anyOf": [_schema(operation.event), _error(operation)]}
     event = {"type": "string", "contentMediaType": "application/json", "contentSchema": content}
     data = event if operation.named_events else {"anyOf": [event, {"const": "[DONE]"}]}
+    return _event(data)
+
+
+def _event(data: Json) -> Json:
     return {
         "description": "Each of the server-sent events.",
         "type": "object",

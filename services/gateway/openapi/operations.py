@@ -19,6 +19,7 @@ STORED = (*KEYED, 404)
 SHOWN = (401, 403, 500)
 
 RESPONSE = "/v1/responses/{response_id}"
+EVENTS = "text/event-stream"
 
 
 @dataclass(frozen=True)
@@ -119,7 +120,7 @@ OPERATIONS = (
     ),
     Operation(
         *("GET", "/dashboard/events", "Log lines as they are written", OPERATION, None, (*KEYED, 404)),
-        media_type="text/event-stream",
+        media_type=EVENTS,
     ),
     Operation("GET", "/openapi.json", "This document", OPERATION, dict[str, Any]),
 )

@@ -30,7 +30,7 @@ def small_server(tmp_path):
 
 
 def test_examples_of_the_document_find_nothing(small_server, tmp_path):
-    """One at a time: a flush beside a request would truly have to wait. Without the dashboard's events: they never end."""
+    """One at a time: a flush beside a request would truly have to wait. Events of the dashboard never end."""
     settings = ["--config-file", str(CLIENTS / "schemathesis" / "schemathesis.toml")]
     program = [str(python_of(CLIENTS / "schemathesis")), "-m", "schemathesis.cli", *settings, "run"]
     phases = ["--phases", "coverage,fuzzing", "--max-examples", "20", "--checks", ",".join(CHECKS)]

@@ -1,4 +1,4 @@
-"""The protocol around the scheduler's core, under everything that can befall it: hundreds of seeds, and mutants that must fail.
+"""The protocol around the scheduler's core, under everything that can befall it: hundreds of seeds, and mutants.
 
 What each run must hold (the fakes and `World` assert it): slots are never over-committed, at most two plans are in
 flight, each request ends exactly once and with the right tokens, nothing is left over, and all ends in bounded time.

@@ -40,6 +40,11 @@ class DrainRate:
             return None
         return elapsed_s * max(requests / max(left_requests, 1), tokens / max(left_tokens, 1))
 
+    def about_s(self, now_s: float, *, requests: float = 0, tokens: float = 0) -> float:
+        """The same, with a guess where it is not known."""
+        wait_s = self.wait_s(now_s, requests=requests, tokens=tokens)
+        return self.guess_s(now_s) if wait_s is None else wait_s
+
     def guess_s(self, now_s: float) -> float:
         """Where it is not known: as long as nothing has left."""
         return max(now_s - max([self._since_s, *(leaving.at_s for leaving in self._leavings)]), LEAST_GUESS_S)

@@ -54,8 +54,7 @@ class Admission:
         excess = fair_room.excess(count, own=own, free=self._max_open - self.open)
         if not excess:
             return None
-        wait_s = self._drain.wait_s(now_s, requests=excess)
-        retry_after_s = min(self._drain.guess_s(now_s) if wait_s is None else wait_s, LONGEST_S)
+        retry_after_s = min(self._drain.about_s(now_s, requests=excess), LONGEST_S)
         error = wire.Error("too many open requests; try again later", "overloaded", None, 429, retry_after_s)
         return self._in_turn(tenant, error, now_s) if count == 1 else error  # there may be room for a single one
 

@@ -54,13 +54,11 @@ def _no_room(
     own, turns = waiting.get(tenant, NOTHING) if tenant else NOTHING, _turns(submit, waiting)
     excess = fair_room.excess(1, own=own.requests, free=config.max_queued_requests - in_all.requests)
     if excess > 0:
-        wait_s = drain.wait_s(now_s, requests=excess * turns)
-        return _overloaded(f"{in_all.requests} requests", drain.guess_s(now_s) if wait_s is None else wait_s)
+        return _overloaded(f"{in_all.requests} requests", drain.about_s(now_s, requests=excess * turns))
     free_tokens = config.max_queued_tokens - in_all.tokens
     excess = fair_room.excess(len(submit.prompt_token_ids), own=own.tokens, free=free_tokens)
     if excess > 0 and waiting:  # else it would never be taken in
-        wait_s = drain.wait_s(now_s, tokens=excess * turns)
-        return _overloaded(f"{in_all.tokens} prompt tokens", drain.guess_s(now_s) if wait_s is None else wait_s)
+        return _overloaded(f"{in_all.tokens} prompt tokens", drain.about_s(now_s, tokens=excess * turns))
     return None
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from tests.faults import census
 from tests.support.deployment import deployed
-from tests.support.planted_executor import BAD_TOKEN
+from tests.support.failing_executor import BAD_TOKEN
 
 pytestmark = pytest.mark.integration
 
@@ -16,7 +16,7 @@ PROMPTS = [[1000 + number, 2000, 3000 + number] for number in range(7)]
 
 
 def test_one_of_a_batch_fails_alone(tmp_path):
-    arguments = ("--set", "executor.module=tests.support.planted_executor", "--dtype", "float32", *census.SMALL_POOL)
+    arguments = ("--set", "executor.module=tests.support.failing_executor", "--dtype", "float32", *census.SMALL_POOL)
     with deployed(tmp_path, *arguments) as server:
         generate = partial(server.generate, max_new_tokens=TOKENS, ignore_eos=True)
         with ThreadPoolExecutor(len(PROMPTS) + 1) as pool:

@@ -1,6 +1,7 @@
-"""The real executor around a model that dies at one token, and hangs once at another: its event loop turns on.
+"""The real executor around a model that fails at some tokens, whoever has one in the prompt, in every batch.
 
-Run as `executor.module`, with HANGS_ONCE in the environment: a file that is removed when it hangs.
+It cannot compute one of them, dies at another, and hangs once at a third, while its event loop turns on. Run as
+`executor.module`; for the third with HANGS_ONCE in the environment: a file that is removed when it hangs.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from services.executor.model.forward import Batch
 from services.executor.server import build
 from shared.service import main
 
-CRASH_TOKEN, HANG_TOKEN = 48_110, 48_111
+BAD_TOKEN, CRASH_TOKEN, HANG_TOKEN = 48_109, 48_110, 48_111
 MARK_VARIABLE = "HANGS_ONCE"
 
 
@@ -31,14 +32,21 @@ class Failing:
         return getattr(self._engine, name)
 
     def forward(self, batch: Batch, keys: Tensor, values: Tensor) -> Tensor:
-        token_ids, mark = batch.token_ids.tolist(), Path(os.environ[MARK_VARIABLE])
+        token_ids = batch.token_ids.tolist()
+        if BAD_TOKEN in token_ids:
+            raise RuntimeError("planted")
         if CRASH_TOKEN in token_ids:
             os._exit(1)
-        if HANG_TOKEN in token_ids and mark.exists():
-            mark.unlink()
-            threading.Event().wait()
+        if HANG_TOKEN in token_ids:
+            _hang_once(Path(os.environ[MARK_VARIABLE]))
         logits: Tensor = self._engine.forward(batch, keys, values)
         return logits
+
+
+def _hang_once(mark: Path) -> None:
+    if mark.exists():
+        mark.unlink()
+        threading.Event().wait()
 
 
 if __name__ == "__main__":

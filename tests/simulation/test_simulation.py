@@ -12,7 +12,7 @@ from math import ceil, log2
 
 import pytest
 
-from services.scheduler import policy, promises, request, trials
+from services.scheduler import parking, policy, promises, request, trials
 from shared import wire
 from tests.simulation.mutants import MUTANTS, Mutant
 from tests.simulation.world import Weather, World
@@ -27,6 +27,7 @@ LEAST_PROMISE_TOKENS = GAIN_TOKENS = 4  # prompts are short here
 @pytest.fixture(autouse=True)
 def _small_scale(monkeypatch):
     monkeypatch.setattr(request, "GROWTH_TOKENS", GROWTH_TOKENS)
+    monkeypatch.setattr(parking, "ASK_AGAIN_S", 3.0)
     monkeypatch.setattr(trials, "PATIENCE_S", 0.5)
     monkeypatch.setattr(trials, "TURN_S", 0.2)
     monkeypatch.setattr(promises, "LEAST_PROMISE_TOKENS", LEAST_PROMISE_TOKENS)

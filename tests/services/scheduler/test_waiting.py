@@ -284,6 +284,16 @@ def test_tenants_of_which_nothing_runs_go_before_the_others():
     assert two_tenants(FairShares(10), now_s=MAX_WAIT_S) == [2, 0, 1]
 
 
+def test_a_tenant_that_runs_less_than_an_even_part_has_one_more_before_the_others():
+    shares = FairShares(10)
+    queue = queue_of("fcfs", shares=shares)
+    for tenant in "aaaaaabbb":  # of "a" four run, of "b" one
+        shares.enter(tenant)
+    for order, tenant in enumerate("aabb"):
+        queue.add(Waiter(order, namespace=tenant))
+    assert orders(queue.candidates(0.0)) == [2, 0, 1, 3]
+
+
 def test_but_only_as_long_as_they_have_something_left_of_their_shares():
     shares = FairShares(10)
     shares.enter("other")  # whoever is alone owes nothing

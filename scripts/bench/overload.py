@@ -31,6 +31,7 @@ SETTLE_S = 5.0  # of a flood: the queue fills, and memory of its first requests 
 SAMPLE_S = 5.0
 DECODED = re.compile(r"^sapwood_decode_tokens_total (\S+)$", re.MULTILINE)
 PROCESSES = ("gateway", "tokenizer", "scheduler", "executor", "detokenizer")
+THIS = "this client"  # works on the same cores
 FLOOD_KEY, QUIET_KEY = "key-of-the-flood", "key-of-the-quiet-one"
 
 
@@ -76,7 +77,7 @@ async def decoded_tokens(client: Client) -> float:
 
 
 def stages(deployment: Deployment) -> dict[str, psutil.Process]:
-    found = {}
+    found = {THIS: psutil.Process()}
     for process in psutil.Process(deployment.process.pid).children(recursive=True):
         words = process.cmdline()
         name = next((name for name in PROCESSES if f"services.{name}" in words), None)
@@ -135,6 +136,9 @@ async def overloaded(
     for name, tok_s in (("best", best_tok_s), ("flood's own", pace.tok_s)):
         bound_s = arguments.queued * arguments.new_tokens / tok_s
         print(f"at the {name} pace a full queue takes {bound_s:.1f} s: {2 * p95_s + bound_s:.1f} s to begin")
+    if arguments.queued <= arguments.running:  # they all start when those that run now have ended
+        bound_s = max(one.ran_s for one in asked if one.whole)
+        print(f"none ran for longer than {bound_s:.1f} s: {2 * p95_s + bound_s:.1f} s to begin")
     begun, passed = begun_before(asked)
     print(f"others that began while one waited: {begun} at most, and {passed} of them came later\n")
     print(table([report(f"{arguments.factor:g} times, {arguments.seconds:g} s", asked)]), "\n")
@@ -154,9 +158,19 @@ async def in_turns(client: Client, rate: float, deployment: Deployment, argument
     print(
         "\n"
         + markdown(
-            ["in turns", "tok/s", "tok for each s of the executor's CPU time"],
             [
-                [name, _each(pace.tok_s for pace in paces), _each(pace.tok_per_cpu_s for pace in paces)]
+                "in turns",
+                "tok/s",
+                "tok for each s of the executor's CPU time",
+                *(f"{name}, cores" for name in loops[0].cores),
+            ],
+            [
+                [
+                    name,
+                    _each(pace.tok_s for pace in paces),
+                    _each(pace.tok_per_cpu_s for pace in paces),
+                    *(f"{statistics.median(pace.cores[stage] for pace in paces):.3f}" for stage in loops[0].cores),
+                ]
                 for name, paces in (("closed loop", loops), ("flood", floods))
             ],
         ),

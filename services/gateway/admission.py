@@ -30,7 +30,7 @@ class Line(msgspec.Struct):
 
 class Admission:
     """Args:
-    max_open: generations that are open at once.
+    max_open: generations that are open at once, and no request has more.
     """
 
     def __init__(self, max_open: int) -> None:
@@ -45,8 +45,6 @@ class Admission:
 
     def refusal(self, tenant: str, count: int, now_s: float) -> wire.Error | None:
         """Why so many more are not taken in."""
-        if count > self._max_open:
-            return wire.Error(f"at most {self._max_open} outputs at once, asked for {count}", "invalid_value")
         line = self._lines.get(tenant)
         if line is not None and line.error is not None and now_s < line.held_until_s:
             return self._in_turn(tenant, line.error, now_s)

@@ -18,7 +18,8 @@ from services.gateway.metrics import Metrics
 from services.gateway.query import read_query
 from services.gateway.record import RequestRecord
 from services.gateway.sse import FORM, error_response
-from services.gateway.traceparent import read_trace_id
+from services.gateway.trace import Tracing
+from services.gateway.traceparent import read_parent
 from shared import logging, wire
 
 RECORD = web.RequestKey("record", RequestRecord)
@@ -54,14 +55,15 @@ def new_request_id() -> str:
     return secrets.token_hex(16)
 
 
-def accounting(metrics: Metrics) -> Middleware:
+def accounting(metrics: Metrics, tracing: Tracing) -> Middleware:
     """One record per request; it ends in one log line."""
     log = logging.get()
 
     @web.middleware
     async def middleware(request: web.Request, handler: Handler) -> web.StreamResponse:
-        trace_id = read_trace_id(request.headers.getall("traceparent", []))
-        record = request[RECORD] = RequestRecord(new_request_id(), _route(request), metrics, trace_id=trace_id)
+        route, parent = _route(request), read_parent(request.headers.getall("traceparent", []))
+        trace = tracing.begin(request.method, route, parent)
+        record = request[RECORD] = RequestRecord(new_request_id(), route, metrics, trace=trace)
         request[FORM] = error_form(request.path, record.request_id)
         status = CLIENT_CLOSED_STATUS  # what it is if nothing comes back from the handler
         try:
@@ -82,7 +84,11 @@ def authentication(keys: Keyring, *, public_metrics: bool) -> Middleware:
     @web.middleware
     async def middleware(request: web.Request, handler: Handler) -> web.StreamResponse:
         route = request[RECORD].route
-        token = _token(request) or (_password(request) if route in DASHBOARD else None)
+        token = None
+        if _is_clear(request):
+            token = _token(request) or (_password(request) if route in DASHBOARD else None)
+        elif route not in open_routes:
+            raise ApiError(TWO_KEYS)
         caller = keys.identify(token)
         if caller is not None:
             request[CALLER] = caller
@@ -179,10 +185,12 @@ def _route(request: web.Request) -> str:
     return resource.canonical if resource is not None else UNKNOWN
 
 
+def _is_clear(request: web.Request) -> bool:
+    """Of two headers of a kind, what stands before this server may have read the other one."""
+    return all(len(request.headers.getall(name, [])) <= 1 for name in ("Authorization", *KEY_HEADERS))
+
+
 def _token(request: web.Request) -> str | None:
-    """Raises ApiError where there are two of a kind: what stands before this server may have read the other one."""
-    if any(len(request.headers.getall(name, [])) > 1 for name in ("Authorization", *KEY_HEADERS)):
-        raise ApiError(TWO_KEYS)
     scheme, _, token = request.headers.get("Authorization", "").partition(" ")
     tokens = [token if scheme.lower() == "bearer" else ""] + [request.headers.get(name, "") for name in KEY_HEADERS]
     return next((token.strip() for token in tokens if token.strip()), None)

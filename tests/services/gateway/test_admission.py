@@ -29,11 +29,6 @@ def test_a_tenant_leaves_a_little_room_for_others():
     assert admission.refusal("b", 1, NOW_S) is None
 
 
-def test_more_than_there_can_ever_be_room_for_is_an_error_that_does_not_pass():
-    error = Admission(max_open=4).refusal("", 5, NOW_S)
-    assert (error.status, error.code, error.retry_after_s) == (400, "invalid_value", None)
-
-
 def test_its_own_refusal_says_when_there_will_be_room():
     admission = Admission(max_open=8)
     admission.opened("", 8, NOW_S)

@@ -273,6 +273,14 @@ async def test_two_headers_of_one_name_are_no_key(tmp_path, tiny_card, name):
         assert "more than once" in reply["error"]["message"]
 
 
+async def test_health_is_told_whatever_keys_come(tmp_path, tiny_card):
+    async with serving(tmp_path, tiny_card, api_keys=("sk-1",)) as served:
+        for name in ("Authorization", "x-api-key"):
+            two = [(name, "Bearer sk-1"), (name, "Bearer sk-1")]
+            assert (await served.get("/health", headers=two))[:2] == (200, {"status": "healthy"})
+            assert (await served.get("/ready", headers=two))[:2] == (200, {"status": "ready"})
+
+
 async def test_unknown_parameters_are_refused_but_for_probes(served):
     status, reply, _ = await served.get("/cache?limt=3")
     assert (status, reply["error"]["param"], reply["error"]["code"]) == (400, "limt", "unknown_parameter")

@@ -54,6 +54,11 @@ def having(lines: str, *fields: str) -> str:
     return f"{lines} | json " + ", ".join(f'{field}="{field}"' for field in fields)
 
 
+def above(field: str, least: int) -> str:
+    """Loki keeps lines whose value it cannot compare, so null has to be left out."""
+    return f'({field} != "" and {field} > {least})'
+
+
 def figure(lines: str, field: str) -> str:
     return f'{having(lines, field)} | unwrap {field} | __error__="" {SPAN}'
 
@@ -153,7 +158,7 @@ OVERVIEW = [
         "Those that took more than ten seconds to their first token, had to be submitted again, or failed",
         {
             "": having(REQUESTS, "ttft_s", "attempts", "outcome")
-            + ' | ttft_s > 10 or attempts > 1 or outcome = "failed"'
+            + f' | outcome = "failed" or {above("ttft_s", 10)} or {above("attempts", 1)}'
         },
         source="loki",
         kind="logs",

@@ -11,6 +11,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from scripts.dashboards import DASHBOARDS, FOLDER, text
 from services.gateway.metrics import Metrics
+from shared.config import load
 
 OBSERVABILITY = FOLDER.parents[1]
 LABELS = {"job", "stage", "service", "event", "level"}  # what vector.yml gives a line
@@ -63,6 +64,13 @@ def test_log_fields_and_events_that_are_asked_for_are_documented(repository):
     assert set(re.findall(r"(?:unwrap |by \()(\w+)", asked)) <= fields | LABELS
 
 
+def test_lines_without_a_figure_are_not_compared():
+    """Loki keeps a line whose value is no number, whatever it is compared with."""
+    compared = [(asked, field) for asked in targets("loki") for field in re.findall(r"(\w+) > \d", asked)]
+    assert {field for _, field in compared} == {"ttft_s", "attempts"}
+    assert all(f'({field} != "" and {field} > ' in asked for asked, field in compared)
+
+
 def test_each_alert_has_a_section_for_who_is_called(repository):
     sections = re.findall(r"^### (Sapwood\w+)$", (repository / "docs/operate.md").read_text(), re.MULTILINE)
     assert sections == list(alerts())
@@ -100,6 +108,22 @@ def test_compose_mounts_what_is_here(repository):
     assert all((repository / path).exists() for path in files)
     assert set(ours) == {"prometheus", "loki", "vector", "grafana"}
     assert [name for name, service in ours.items() if "ports" in service] == ["grafana"]
+
+
+def test_each_reads_the_configuration_that_is_mounted(repository):
+    services = yaml.safe_load((repository / "docker-compose.yml").read_text())["services"]
+    for name in ("prometheus", "loki", "vector"):
+        (path,) = re.findall(r"/etc/\S+", " ".join(services[name]["command"]))
+        assert f"./configs/observability/{path.rpartition('/')[2]}:{path}:ro" in services[name]["volumes"]
+        assert re.search(r":v?\d+\.\d+\.\d+", services[name]["image"])
+
+
+def test_the_lines_that_are_shipped_are_where_they_are_written(repository):
+    (source,) = yaml.safe_load((OBSERVABILITY / "vector.yml").read_text())["sources"].values()
+    directory = load(repository / "configs/compose.yaml").logging.directory
+    assert source["include"] == [f"{directory}/*.jsonl"]
+    services = yaml.safe_load((repository / "docker-compose.yml").read_text())["services"]
+    assert f"logs:{directory}:ro" in services["vector"]["volumes"]
 
 
 # --- what promtool says ----------------------------------------------------------------------------------------------

@@ -75,6 +75,16 @@ def test_stages_in_containers_can_be_scaled(repository, stages):
     assert config.endpoint("hub") != config.endpoint("hub_bind")
 
 
+def test_how_many_there_are_of_a_stage_can_be_set_for_good(services):
+    """`--scale` is for once; `down` of some engines has to know the number, too."""
+    numbers = {name: service["scale"] for name, service in services.items() if "scale" in service}
+    assert numbers.pop("executor-gpu") == 1
+    assert set(numbers) == {"tokenizer", "executor", "detokenizer"}
+    assert set(filled(numbers).values()) == {"1"}
+    given = {"SAPWOOD_TOKENIZERS": "4", "SAPWOOD_EXECUTORS": "2", "SAPWOOD_DETOKENIZERS": "3"}
+    assert filled(numbers, **given) == {"tokenizer": "4", "executor": "2", "detokenizer": "3"}
+
+
 def test_a_container_holds_the_keys_of_its_own_role_alone(repository, services, stages):
     folder = load(repository / "configs" / "compose.yaml").links.keys_dir
     assert services["link-keys"]["command"] == ["link-keys", folder]
@@ -132,6 +142,17 @@ def test_a_profile_puts_the_executor_on_a_gpu(repository, services):
     assert gpu["build"]["args"]["DEVICE"] == "cuda"
     config = load(repository / "configs" / "compose.yaml", environment=filled(gpu["environment"]))
     assert config.executor.device == "cuda"
+
+
+def test_torch_without_cuda_is_what_one_gets(repository, services):
+    build = (repository / "Dockerfile").read_text("utf-8")
+    known = dict(re.findall(r"^ARG (\w+)=?(.*)$", build, re.MULTILINE))
+    assert known["DEVICE"] == "cpu"
+    for service in services.values():
+        assert service.get("build", {"args": {}})["args"].keys() <= known.keys()
+    alone = build.index("${TORCH_INDEX_URL:-https://download.pytorch.org/whl/cpu}")
+    assert build.index('"$DEVICE" = cpu') < alone < build.index("pip install -r requirements.lock")
+    assert (repository / "requirements.lock").read_text().count("\ntorch==") == 1  # what the Dockerfile looks for
 
 
 def test_the_image_runs_as_nobody_in_particular_and_builds_nothing(repository):

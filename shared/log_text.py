@@ -17,16 +17,14 @@ _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069
 
 
 def plain(value: Any) -> Any:
-    """The same with control characters as escapes, also within lists and objects."""
-    match value:
-        case str():
-            return _CONTROL.sub(_escape, value)
-        case dict():
-            return {plain(key): plain(inner) for key, inner in value.items()}
-        case list() | tuple():
-            return [plain(inner) for inner in value]
-        case _:
-            return value
+    """The same with control characters as escapes, also within lists and objects. Every value logged comes by here."""
+    if isinstance(value, str):
+        return value if value.isprintable() else _CONTROL.sub(_escape, value)
+    if isinstance(value, dict):
+        return {plain(key): plain(inner) for key, inner in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(inner) for inner in value]
+    return value
 
 
 def exception_text(error: BaseException) -> str:

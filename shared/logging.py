@@ -33,13 +33,11 @@ def configure(service: str, *, level: str = "info", json_lines: bool = True, fil
 
     structlog.configure(
         processors=[
-            structlog.contextvars.merge_contextvars,
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True),
             add_service,
             _fit,
-            *([] if file is None else [_keeping(file)]),
-            structlog.processors.JSONRenderer(_json) if json_lines else _console(),
+            _rendering(file, None if json_lines else _console()),
         ],
         wrapper_class=structlog.make_filtering_bound_logger(getattr(stdlib, level.upper())),
         logger_factory=_factory(json_lines),
@@ -87,12 +85,16 @@ def _exception(exc_info: Any) -> BaseException | None:
             return sys.exception() if exc_info else None
 
 
-def _keeping(file: LineWriter) -> structlog.typing.Processor:
-    def keep(_logger: Any, _method: str, line: structlog.typing.EventDict) -> structlog.typing.EventDict:
-        file.write(_json(line) + b"\n")
-        return line
+def _rendering(file: LineWriter | None, console: structlog.dev.ConsoleRenderer | None) -> structlog.typing.Processor:
+    """As JSON for the file, and on stdout unless that has a form for people; encoded once."""
 
-    return keep
+    def render(logger: Any, method: str, line: structlog.typing.EventDict) -> str | bytes:
+        encoded = msgspec.json.encode(line, enc_hook=repr)
+        if file is not None:
+            file.write(encoded + b"\n")
+        return encoded if console is None else console(logger, method, line)
+
+    return render
 
 
 def _console() -> structlog.dev.ConsoleRenderer:
@@ -104,10 +106,6 @@ def _factory(json_lines: bool) -> structlog.typing.WrappedLogger:
     if json_lines:
         return structlog.BytesLoggerFactory(cast(BinaryIO, _stdout))
     return structlog.WriteLoggerFactory(cast(TextIO, _stdout))
-
-
-def _json(line: structlog.typing.EventDict, **_options: Any) -> bytes:
-    return msgspec.json.encode(line, enc_hook=repr)
 
 
 def get(**bound: Any) -> Any:

@@ -1,8 +1,13 @@
 import json
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from shared.log_text import LONGEST_MESSAGE, exception_text, plain
+
+BIDIRECTIONAL = (0x200E, 0x200F, *range(0x2028, 0x202F), *range(0x2066, 0x206A))
+CONTROL = {*map(chr, (*range(0x20), *range(0x7F, 0xA0), *BIDIRECTIONAL, *range(0xD800, 0xE000)))}
 
 
 @pytest.mark.parametrize(
@@ -21,6 +26,13 @@ from shared.log_text import LONGEST_MESSAGE, exception_text, plain
 def test_control_characters_are_escapes(text, fit):
     assert plain(text) == fit
     json.dumps(plain(text)).encode()
+
+
+@given(st.text(st.one_of(st.characters(), st.characters(categories=["Cc", "Cf", "Cs", "Zl", "Zp"]))))
+def test_whatever_the_text_there_is_no_control_character_in_it(text):
+    fit = plain(text)
+    assert not set(fit) & CONTROL
+    assert fit == "".join(ascii(letter)[1:-1] if letter in CONTROL else letter for letter in text)
 
 
 def caught(act):

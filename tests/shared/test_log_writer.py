@@ -2,6 +2,7 @@ import json
 import os
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -45,12 +46,11 @@ def test_a_reader_that_does_not_read_costs_lines_which_are_counted(pipe):
     for _ in range(PIPE_BYTES // len(LINE)):
         writer.write(LINE)
     assert not writer.drain(0)
-    read = [reader.readline()]
-    while not writer.drain(0):
-        read.append(reader.readline())
-    writer.write(b"the last\n")
-    while (line := reader.readline()) != b"the last\n":
-        read.append(line)
+    with ThreadPoolExecutor() as pool:
+        reading = pool.submit(list, iter(reader.readline, b"the last\n"))
+        assert writer.drain(LONG)
+        writer.write(b"the last\n")
+    read = reading.result()
     reports = [json.loads(line) for line in read if line != LINE]
     assert {report["event"] for report in reports} == {"log_lines_lost"}
     assert sum(report["count"] for report in reports) + read.count(LINE) == PIPE_BYTES // len(LINE)

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from random import Random
 
 Clock = Callable[[], float]
+
+DRAWS = 2000
 
 
 def in_turns(
@@ -28,6 +31,13 @@ def in_turns(
 def round_ratios(slower: list[float], faster: list[float]) -> list[float]:
     """Round by round, how many times as long the first takes."""
     return [a / b for a, b in zip(slower, faster, strict=True)]
+
+
+def median_within(values: Sequence[float]) -> tuple[float, float]:
+    """Between which two figures the median is with 95% certainty, by drawing from the values anew (bootstrap)."""
+    random = Random(0)
+    medians = sorted(statistics.median(random.choices(values, k=len(values))) for _ in range(DRAWS))
+    return medians[DRAWS // 40], medians[-1 - DRAWS // 40]
 
 
 def slope(points: Mapping[float, float]) -> float:

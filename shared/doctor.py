@@ -24,7 +24,7 @@ from shared.exposure import exposure, has_keys
 from shared.key_files import key_lines
 from shared.link_keys import ROLES, load_keys
 from shared.model_card import prepared_folder, source_path
-from shared.status_files import status_files, trouble
+from shared.status_files import status_files, troubles
 
 LONGEST_SOCKET_PATH = 107  # of a socket in the file system, by the kernel
 LEAST_DISK_BYTES = 1 << 30
@@ -138,12 +138,11 @@ def check_run_dir(config: Config) -> Iterator[Finding]:
     if run_dir.exists() and run_dir.stat().st_mode & (stat.S_IWGRP | stat.S_IWOTH):
         yield failed("run directory", f"others may put files into {run_dir}", f"chmod 700 {run_dir}")
     yield from _sockets(config)
-    files = status_files(run_dir)
+    files, bad = status_files(run_dir), troubles(run_dir)
     if not files:
         yield failed("processes", f"none runs in {run_dir}", "sapwood serve, or another --run-dir")
-    for file in files:
-        found = trouble(file)
-        yield ok(file.stem, "ready") if found is None else failed(file.stem, found, "its log lines say why")
+    for name in (file.stem for file in files):
+        yield failed(name, str(bad[name]), "its log lines say why") if name in bad else ok(name, "ready")
 
 
 def _sockets(config: Config) -> Iterator[Finding]:

@@ -15,7 +15,7 @@ from sapwood.output import until_the_reader_stops
 from shared import config as configuration
 from shared import flags
 from shared.config import ConfigError
-from shared.status_files import status_files, trouble
+from shared.status_files import status_files, troubles
 
 EXIT_CONFIG = 78
 
@@ -33,9 +33,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _health(run_dir: Path) -> int:
-    files = status_files(run_dir)
-    bad = [found for file in files if (found := trouble(file))]
-    if bad or not files:
+    bad = [f"{name} ({trouble})" for name, trouble in troubles(run_dir).items()]
+    if bad or not status_files(run_dir):
         sys.stdout.write(f"not healthy: {', '.join(bad) or 'no process'}\n")
         return 1
     return 0

@@ -121,7 +121,7 @@ class Supervisor:
                 self._give_up(child, EXIT_CONFIG if code == EXIT_CONFIG else EXIT_BROKEN)
                 return  # what has worked before is tried for ever
             pause_s = back_off.after(time.monotonic() - started_s, was_ready=child.state == "ready")
-            self._note(child, "waiting")
+            self._note(child, "waiting", pause_s)
             await asyncio.sleep(pause_s)
             child.restarts += 1
         self._note(child, "stopped")
@@ -202,13 +202,15 @@ class Supervisor:
         if child.process is not None and child.process.returncode is None:
             self._kill(child, f"did not stop in {self._config.stop_timeout_s:g} s")
 
-    def _note(self, child: _Child, state: State) -> None:
+    def _note(self, child: _Child, state: State, pause_s: float | None = None) -> None:
+        """`pause_s`: until it is started again."""
         child.state = state
         status: dict[str, Any] = {
             "name": child.spec.name,
             "state": state,
             "pid": child.process.pid if child.process else None,
             "restarts": child.restarts,
+            "pause_s": pause_s,
         }
         path = self._status_file(child)
         part = path.with_suffix(".part")

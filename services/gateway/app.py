@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 
 from aiohttp import web
 
@@ -26,6 +27,7 @@ from services.gateway.response_store import ResponseStore
 from services.gateway.serving import Serving
 from services.gateway.sglang_metrics import SGLANG
 from services.gateway.text_routes import TextRoutes
+from services.gateway.trace import Tracing
 from services.gateway.vllm_metrics import VLLM
 from shared.config import Config
 from shared.model_card import ModelCard
@@ -33,7 +35,9 @@ from shared.reasoning_format import reasoning_format
 from shared.tool_format import tool_format
 
 
-def make_app(dispatcher: Dispatcher, settings: Config, card: ModelCard, keys: Keyring) -> web.Application:
+def make_app(
+    dispatcher: Dispatcher, settings: Config, card: ModelCard, keys: Keyring, tracing: Tracing
+) -> web.Application:
     config = settings.gateway
     aliases = [SGLANG] * config.sglang_metrics + [VLLM] * config.vllm_metrics
     metrics = Metrics(aliases, model=card.model_id, shows_tenants=not config.public_metrics)
@@ -42,7 +46,7 @@ def make_app(dispatcher: Dispatcher, settings: Config, card: ModelCard, keys: Ke
     origins = Origins.of(config, needs_key=keys.are_needed)
     app = web.Application(
         middlewares=[
-            accounting(metrics),
+            accounting(metrics, tracing),
             known_host(hosts),
             cross_origin(origins),
             authentication(keys, public_metrics=config.public_metrics),
@@ -58,7 +62,8 @@ def make_app(dispatcher: Dispatcher, settings: Config, card: ModelCard, keys: Ke
     ResponseRoutes(serving, store).add_to(app)
     TextRoutes(dispatcher, limits, card).add_to(app.router)
     CacheRoutes(dispatcher, shows_text=config.show_cached_text).add_to(app.router)
-    operations = OperationRoutes(dispatcher, card, limits, metrics, int(time.time()))
+    run_dir = Path(settings.run_dir)
+    operations = OperationRoutes(dispatcher, card, limits, metrics, started_s=int(time.time()), run_dir=run_dir)
     operations.add_to(app.router, enable_metrics=config.enable_metrics)
     DashboardRoutes(settings.logging.kept_in(settings.run_dir), dispatcher).add_to(app.router)
     openapi.add_to(app.router, card.model_id)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -20,6 +21,7 @@ from services.gateway.schemas.openai import check_model
 from services.gateway.sse import json_response
 from shared import wire
 from shared.model_card import ModelCard
+from shared.status_files import troubles
 
 SCRAPE_TIMEOUT_S = 0.5  # for the scheduler's figures; without them a scrape shows the last ones
 INFO_TIMEOUT_S = 2.0
@@ -29,16 +31,25 @@ GENERATE_TIMEOUT_S = 20.0
 class OperationRoutes:
     """Args:
     started_s: Unix time, told as the model's time of creation.
+    run_dir: where the supervisor of this machine's processes writes down how they are.
     """
 
     def __init__(
-        self, dispatcher: Dispatcher, card: ModelCard, limits: Limits, metrics: Metrics, started_s: int
+        self,
+        dispatcher: Dispatcher,
+        card: ModelCard,
+        limits: Limits,
+        metrics: Metrics,
+        *,
+        started_s: int,
+        run_dir: Path,
     ) -> None:
         self._dispatcher = dispatcher
         self._card = card
         self._limits = limits
         self._metrics = metrics
         self._started_s = started_s
+        self._run_dir = run_dir
 
     def add_to(self, router: web.UrlDispatcher, *, enable_metrics: bool) -> None:
         router.add_get("/health", self.health)
@@ -75,10 +86,11 @@ class OperationRoutes:
         """Whether new work should be sent here."""
         if self._dispatcher.draining:
             return _probed(request, {"status": "draining"}, 503)
-        missing = self._dispatcher.stages.missing()
+        missing, processes = self._dispatcher.stages.missing(), self._unwell_processes()
         if missing:
-            return _probed(request, {"status": "not ready", "missing": list(missing), "stages": missing}, 503)
-        return _probed(request, {"status": "ready"})
+            reasons = {"missing": list(missing), "stages": missing, **processes}
+            return _probed(request, {"status": "not ready", **reasons}, 503)
+        return _probed(request, {"status": "ready", **processes})
 
     async def metrics(self, _request: web.Request) -> web.Response:
         with contextlib.suppress(ApiError):
@@ -136,6 +148,11 @@ class OperationRoutes:
         finally:
             stream.close()
         return stream.endings[0].error
+
+    def _unwell_processes(self) -> dict[str, Any]:
+        """Of this machine, one that crashes again and again among them; nothing is said of those that are well."""
+        unwell = {name: trouble._asdict() for name, trouble in troubles(self._run_dir).items()}
+        return {"processes": unwell} if unwell else {}
 
     def _model(self) -> dict[str, Any]:
         return {

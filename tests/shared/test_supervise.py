@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -17,6 +18,7 @@ import pytest
 from shared import supervise
 from shared.config import SupervisorConfig
 from shared.service import EXIT_BROKEN, EXIT_CONFIG
+from shared.status_files import troubles
 from shared.supervise import BackOff, ProcessSpec, Supervisor
 
 CONFIG = SupervisorConfig(start_timeout_s=20, hang_timeout_s=3, stop_timeout_s=1)
@@ -103,6 +105,16 @@ def test_the_pause_grows_and_less_for_one_that_was_ready():
     assert [back_off.after(3.0, was_ready=True) for _ in range(5)] == [0.2, 0.4, 0.8, 1.0, 1.0]
     assert [loading.after(3.0, was_ready=False) for _ in range(8)] == [0.2, 0.4, 0.8, 1.6, 3.2, 6.4, 10.0, 10.0]
     assert back_off.after(31.0, was_ready=True) == 0.2, "it was stable"
+
+
+async def test_when_a_process_is_started_again_is_written_down(tmp_path, monkeypatch):
+    monkeypatch.setattr(supervise, "BACK_OFF_FIRST_S", 5.0)
+    async with supervised(tmp_path / "status", "unloadable-1"):
+        await until(lambda: status(tmp_path / "status", "unloadable-1")["state"] == "waiting")
+        found = troubles(tmp_path)["unloadable-1"]
+    assert (found.state, found.restarts) == ("waiting", 0)
+    assert 0 < found.next_start_s <= 5.0
+    assert re.fullmatch(r"waiting for \d s, started again 0 times, next in \d\.\d s", str(found))
 
 
 async def test_what_has_worked_before_is_tried_again(tmp_path, monkeypatch):

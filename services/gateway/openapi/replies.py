@@ -276,10 +276,18 @@ class MissingStage(Described, frozen=True):
     lost: int  # how often one of its processes has left
 
 
+class UnwellProcess(Described, frozen=True):
+    state: Literal["starting", "waiting", "stands still", "stopped"]
+    state_s: float
+    restarts: int
+    next_start_s: float | None  # while it waits for that
+
+
 class Readiness(Described, frozen=True):
     status: Literal["ready", "not ready", "draining"]
     missing: list[str] | UnsetType = UNSET
     stages: dict[str, MissingStage] | UnsetType = UNSET
+    processes: dict[str, UnwellProcess] | UnsetType = UNSET  # of the gateway's machine
 
 
 class ModelInfo(Described, frozen=True):

@@ -1,5 +1,6 @@
 """Health, metrics, models, and who may ask, over HTTP."""
 
+import json
 import re
 
 import pytest
@@ -63,6 +64,22 @@ async def test_ready_says_what_is_missing(served):
     assert (found["sapwood_stage_processes", "executor"], found["sapwood_stage_lost_total", "executor"]) == (1, 0)
     status, reply, _ = await served.get("/health")
     assert (status, reply["stages"]) == (503, {"tokenizer": "none is connected"})
+
+
+async def test_ready_tells_of_a_process_that_crashes_again_and_again(served, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    folder = tmp_path / served.config.run_dir / "status"
+    folder.mkdir(parents=True)
+    process = {"state": "waiting", "restarts": 4, "pause_s": 1000.0}
+    (folder / "executor-2.json").write_text(json.dumps(process))
+    status, reply, _ = await served.get("/ready")
+    told = reply["processes"]["executor-2"]
+    assert (status, reply["status"], told["state"], told["restarts"]) == (200, "ready", "waiting", 4)
+    assert 900.0 < told["next_start_s"] <= 1000.0
+    served.pipeline.kill("tokenizer-1")
+    await served.until(lambda: served.gateway.progress().peers["tokenizer"] == 0)
+    status, reply, _ = await served.get("/ready")
+    assert (status, reply["missing"], list(reply["processes"])) == (503, ["tokenizer"], ["executor-2"])
 
 
 async def test_health_by_generating(served):

@@ -18,10 +18,10 @@ import msgspec
 from sapwood.commands.findings import Finding, failed, ok, skipped, warning
 from shared import config as configuration
 from shared import flags
+from shared.api_keys import HASHED, key_lines, read_keys
 from shared.config import Config, ConfigError, GatewayConfig
 from shared.cores import usable_cores
 from shared.exposure import exposure, has_keys
-from shared.key_files import key_lines
 from shared.link_keys import ROLES, load_keys
 from shared.model_card import prepared_folder, source_path
 from shared.status_files import status_files, troubles
@@ -60,19 +60,20 @@ def check_keys(gateway: GatewayConfig) -> Iterator[Finding]:
     elif gateway.admin_key is None and gateway.admin_key_file is None:
         fix = "give one with --admin-api-key-file, for /metrics, /cache and /server_info"
         yield warning("admin key", "none, so the admin routes are closed to all", fix)
+    try:
+        read_keys(gateway)
+    except ConfigError as error:
+        yield failed("API keys", str(error), "sapwood keys new NAME --file FILE makes one")
+        return
     for about, path in (("API keys", gateway.api_keys_file), ("admin key", gateway.admin_key_file)):
         if path is not None:
             yield _secret(about, Path(path).expanduser())
 
 
 def _secret(about: str, path: Path) -> Finding:
-    try:
-        lines = key_lines(path)
-    except (OSError, UnicodeDecodeError) as error:
-        return failed(about, f"cannot read {path}: {error}", f"make it readable for user {os.getuid()}")
-    if not lines:
-        return failed(about, f"{path} holds none", "sapwood keys new NAME --file FILE")
-    is_plain = not all("sha256:" in line for line in lines)
+    """Of a file that the gateway takes."""
+    lines = key_lines(path)
+    is_plain = not all(HASHED in line for line in lines)
     if is_plain and path.stat().st_mode & (stat.S_IROTH | stat.S_IWOTH):
         return warning(about, f"everybody on this machine may read {path}", f"chmod 600 {path}")
     return ok(about, f"{len(lines)} in {path}")

@@ -43,6 +43,9 @@ def test_a_key_that_there_is_not(capsys):
         ({"gateway__host": "0.0.0.0"}, "API keys", "failed"),
         ({"gateway__api_keys": ["k"]}, "admin key", "warning"),
         ({"gateway__api_keys_file": "/nowhere/keys"}, "API keys", "failed"),
+        ({"gateway__api_keys": ["sha256:short"]}, "API keys", "failed"),
+        ({"gateway__api_keys": ["alice: one"], "gateway__admin_key": "one"}, "API keys", "failed"),
+        ({"gateway__api_keys": ["k"], "gateway__admin_key_file": "/nowhere/key"}, "API keys", "failed"),
     ],
 )
 def test_keys(settings, about, level):
@@ -54,7 +57,9 @@ def test_keys(settings, about, level):
     [
         ("a: secret\n", 0o644, "warning"),
         ("a: secret\n", 0o600, "ok"),
-        ("a: sha256:digest\n", 0o644, "ok"),
+        (f"a: sha256:{'0' * 64}\n", 0o644, "ok"),
+        ("a: sha256:digest\n", 0o600, "failed"),
+        ("a: one\na: two\n", 0o600, "failed"),
         ("# nothing\n", 0o600, "failed"),
     ],
 )

@@ -5,7 +5,8 @@ import stat
 import pytest
 
 from sapwood.commands import keys
-from services.gateway.keyring import Key, Keyring
+from services.gateway.keyring import Keyring
+from shared.api_keys import Key
 from shared.config import GatewayConfig
 
 

@@ -153,7 +153,7 @@ class ExecutorConfig(Section, frozen=True):
     max_batch: PositiveInt = 256  # requests that run at once; the scheduler may want fewer
     page_size: PositiveInt = 1
     max_total_tokens: PositiveInt | None = None  # size of the KV pool; by default what mem_fraction_static leaves
-    mem_fraction_static: Annotated[float, Meta(gt=0, lt=1)] | None = None  # of device memory, for weights and KV; 0.85
+    mem_fraction_static: Annotated[float, Meta(gt=0, lt=1)] | None = None  # of device memory, for weights and KV; 0.85, on CPUs 65,536 tokens at most
     disable_radix_cache: bool = False
     eviction_policy: EvictionPolicy | None = None  # by default lru
     cache_quota: Annotated[float, Meta(ge=0, le=1)] | None = None  # share of the pool kept for tenants, evenly; 0.5
@@ -207,6 +207,11 @@ class LoggingConfig(Section, frozen=True):
         return Path(self.directory.replace("{run_dir}", run_dir)).expanduser() if self.directory else None
 
 
+class TracingConfig(Section, frozen=True):
+    endpoint: str | None = None  # of a collector, by OTLP over HTTP; the gateway tells it of each request
+    sample: Annotated[float, Meta(ge=0, le=1)] = 1.0  # share of the requests whose client has named no trace
+
+
 class SupervisorConfig(Section, frozen=True):
     start_timeout_s: PositiveFloat = 300.0
     hang_timeout_s: PositiveFloat = 30.0  # a child without progress for so long is killed and started again
@@ -224,6 +229,7 @@ class Config(Section, frozen=True):
     detokenizer: DetokenizerConfig = DetokenizerConfig()
     constraints: ConstraintsConfig = ConstraintsConfig()
     logging: LoggingConfig = LoggingConfig()
+    tracing: TracingConfig = TracingConfig()
     supervisor: SupervisorConfig = SupervisorConfig()
 
     def endpoint(self, name: Literal["front", "front_bind", "hub", "hub_bind"]) -> str:

@@ -16,7 +16,7 @@ from torch import Tensor
 from shared.config import ConfigError, ExecutorConfig
 
 MEM_FRACTION_STATIC = 0.85
-CPU_TOKENS = 65_536  # a default beyond this would only be memory that the machine's owner did not offer
+CPU_TOKENS = 65_536  # more would only be memory that the machine's owner did not offer
 
 
 class KvShape(Protocol):
@@ -84,7 +84,8 @@ def decide_capacity(
     fraction = config.mem_fraction_static or MEM_FRACTION_STATIC
     pool_bytes = fraction * (available_bytes + weight_bytes) - weight_bytes
     fitting = max(0, int(pool_bytes // token_bytes))
-    tokens = min(fitting, max(CPU_TOKENS, max_model_len)) if on_cpu else fitting
+    is_offered = config.mem_fraction_static is not None or not on_cpu
+    tokens = fitting if is_offered else min(fitting, max(CPU_TOKENS, max_model_len))
     return _pages_down(tokens, config, "executor.mem_fraction_static")
 
 

@@ -53,6 +53,7 @@ def test_on_a_cpu_the_default_is_bounded_but_holds_a_whole_context() -> None:
     assert decide(ExecutorConfig(), available=plenty) == 65_536
     assert decide(ExecutorConfig(), available=plenty, max_model_len=100_000) == 100_000
     assert decide(ExecutorConfig(), available=plenty, on_cpu=False) > 65_536
+    assert decide(ExecutorConfig(mem_fraction_static=0.85), available=plenty) > 65_536  # it was offered
 
 
 def test_whole_pages() -> None:

@@ -153,7 +153,8 @@ class ExecutorConfig(Section, frozen=True):
     max_batch: PositiveInt = 256  # requests that run at once; the scheduler may want fewer
     page_size: PositiveInt = 1
     max_total_tokens: PositiveInt | None = None  # size of the KV pool; by default what mem_fraction_static leaves
-    mem_fraction_static: Annotated[float, Meta(gt=0, lt=1)] | None = None  # of device memory, for weights and KV; 0.85, on CPUs 65,536 tokens at most
+    # Of device memory, for weights and KV: by default 0.85, on CPUs 65,536 tokens at most.
+    mem_fraction_static: Annotated[float, Meta(gt=0, lt=1)] | None = None
     disable_radix_cache: bool = False
     eviction_policy: EvictionPolicy | None = None  # by default lru
     cache_quota: Annotated[float, Meta(ge=0, le=1)] | None = None  # share of the pool kept for tenants, evenly; 0.5

@@ -35,6 +35,10 @@ RUN find /opt/sapwood -path '*/kernels/*.py' -exec sh -c 'touch --date="@$(stat 
  && SAPWOOD_MODEL__CACHE_DIR=/var/cache/sapwood NUMBA_CACHE_DIR=/var/cache/sapwood/kernels sapwood prepare
 
 FROM python:3.11-slim
+ARG DEVICE=cpu
+# Triton compiles what launches its kernels, at the first start on a device.
+RUN if [ "$DEVICE" = cuda ]; then \
+      apt-get update && apt-get install --yes --no-install-recommends gcc libc6-dev && rm -rf /var/lib/apt/lists/*; fi
 RUN useradd --create-home --uid 1000 sapwood \
  && cd / && install -d -m 700 -o sapwood var/log/sapwood keys keys/gateway keys/tokenizer keys/scheduler keys/executor keys/detokenizer
 COPY --from=build /opt/sapwood /opt/sapwood

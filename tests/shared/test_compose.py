@@ -140,6 +140,8 @@ def test_a_profile_puts_the_executor_on_a_gpu(repository, services):
     (device,) = gpu["deploy"]["resources"]["reservations"]["devices"]
     assert device["capabilities"] == ["gpu"]
     assert gpu["build"]["args"]["DEVICE"] == "cuda"
+    assert "cache:/var/cache/sapwood" in gpu["volumes"]
+    assert gpu["environment"]["TRITON_CACHE_DIR"].startswith("/var/cache/sapwood/")
     config = load(repository / "configs" / "compose.yaml", environment=filled(gpu["environment"]))
     assert config.executor.device == "cuda"
 
@@ -159,5 +161,7 @@ def test_the_image_runs_as_nobody_in_particular_and_builds_nothing(repository):
     build, final = re.split(r"^FROM .*$", (repository / "Dockerfile").read_text("utf-8"), flags=re.MULTILINE)[1:]
     assert "pip install" in build
     assert "pip" not in final
+    assert re.findall(r'if \[ "\$DEVICE" = (\w+) \]; then \\\n.*install.* (\w+) libc6-dev', final) == [("cuda", "gcc")]
+    assert final.count("install --yes") == 1
     assert re.findall(r"^USER (.*)$", final, re.MULTILINE) == ["sapwood"]
     assert re.findall(r"^ENTRYPOINT (.*)$", final, re.MULTILINE) == ['["sapwood"]']

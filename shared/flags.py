@@ -30,6 +30,7 @@ _VALUES: tuple[tuple[str, str, Any, str], ...] = (
     ("--admin-api-key-file", "gateway.admin_key_file", str, "a file that holds the key of the admin routes"),
     ("--log-level", "logging.level", str, "debug, info, warning or error"),
     ("--log-format", "logging.format", str, "json or console"),
+    ("--otlp-traces-endpoint", "tracing.endpoint", str, "an OpenTelemetry collector to send traces to, over HTTP"),
     ("--device", "executor.device", str, "cpu or cuda"),
     ("--dtype", "executor.dtype", str, "of the arithmetic: bfloat16, float16, or float32, then also of weights and KV"),
     ("--weights", "executor.weights", str, "float32, float16, or native: as the file stores them (where possible)"),

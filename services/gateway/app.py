@@ -27,6 +27,7 @@ from services.gateway.response_store import ResponseStore
 from services.gateway.serving import Serving
 from services.gateway.sglang_metrics import SGLANG
 from services.gateway.text_routes import TextRoutes
+from services.gateway.trace import Tracing
 from services.gateway.vllm_metrics import VLLM
 from shared.config import Config
 from shared.model_card import ModelCard
@@ -34,7 +35,9 @@ from shared.reasoning_format import reasoning_format
 from shared.tool_format import tool_format
 
 
-def make_app(dispatcher: Dispatcher, settings: Config, card: ModelCard, keys: Keyring) -> web.Application:
+def make_app(
+    dispatcher: Dispatcher, settings: Config, card: ModelCard, keys: Keyring, tracing: Tracing
+) -> web.Application:
     config = settings.gateway
     aliases = [SGLANG] * config.sglang_metrics + [VLLM] * config.vllm_metrics
     metrics = Metrics(aliases, model=card.model_id, shows_tenants=not config.public_metrics)
@@ -43,7 +46,7 @@ def make_app(dispatcher: Dispatcher, settings: Config, card: ModelCard, keys: Ke
     origins = Origins.of(config, needs_key=keys.are_needed)
     app = web.Application(
         middlewares=[
-            accounting(metrics),
+            accounting(metrics, tracing),
             known_host(hosts),
             cross_origin(origins),
             authentication(keys, public_metrics=config.public_metrics),

@@ -16,6 +16,7 @@ from services.gateway.key_limits import Permit
 from services.gateway.metrics import Metrics
 from services.gateway.schemas.call import Call
 from services.gateway.stream import Stream
+from services.gateway.trace import Trace, Untraced
 from shared.log_names import named
 
 Outcome = Literal["ok", "refused", "failed", "client_closed"]
@@ -34,12 +35,13 @@ class RequestRecord:
     constraint: str | None = None  # its kind
     prompts: int = 1
     samples: int = 1  # of each prompt
-    trace_id: str = ""  # of the trace that it belongs to, if its client has named one
+    trace: Trace = field(default_factory=Untraced)
     error: str | None = None  # the code of what it was refused with
     stream: Stream | None = None  # of its generations, once they are open
     permit: Permit | None = None  # by the limits of its key, until it has ended
     limit_headers: Mapping[str, str] = field(default_factory=dict)  # what the client is told of these
     started_s: float = field(default_factory=time.monotonic)
+    read_s: float | None = None  # until its body had been read, and it was let in
     ttft_s: float | None = None
     _last_output_s: dict[int, float] = field(default_factory=dict)  # by generation
     _later_s: float = 0.0  # of all generations, from their first outputs on,
@@ -53,6 +55,7 @@ class RequestRecord:
         self.prompts = len(call.parts)
         self.samples = call.samples
         self.stream = stream
+        self.read_s = self.elapsed_s()
 
     def end_permit(self) -> None:
         """All its generations have ended. Does nothing if another record has taken the permit over."""
@@ -84,7 +87,7 @@ class RequestRecord:
 
     def name(self) -> dict[str, Any]:
         """What each line about it begins with."""
-        return named(self.request_id, self.trace_id)
+        return named(self.request_id, self.trace.trace_id)
 
     def arrival(self) -> dict[str, Any]:
         """The fields of the line that says that it was let in."""
@@ -100,7 +103,7 @@ class RequestRecord:
         }
 
     def close(self, status: int) -> dict[str, Any]:
-        """Count it, and return the fields of its log line."""
+        """Count it, end its trace, and return the fields of its log line."""
         outcome = self._outcome(status)
         self.metrics.answered(self.route, outcome)
         if self.tenant:
@@ -115,7 +118,9 @@ class RequestRecord:
             "stream": self.wants_stream,
             "total_s": round(self.elapsed_s(), 6),
         }
-        return line | self._generation()
+        line |= self._generation()
+        self.trace.end(line)
+        return line
 
     @property
     def _ending(self) -> Ending | None:
@@ -149,6 +154,7 @@ class RequestRecord:
             "prompt_tokens": usage.prompt_tokens,
             "cached_tokens": usage.cached_tokens,
             "completion_tokens": usage.completion_tokens,
+            "read_s": _rounded(self.read_s),
             "ttft_s": _rounded(self.ttft_s),
             "tpot_s": _rounded(self._later_s / self._later_tokens if self._later_tokens else None),
             **_work([each.work for each in endings]),

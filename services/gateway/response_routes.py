@@ -93,7 +93,7 @@ class ResponseRoutes:
             await running.cancel()
 
     def _start(self, tenant: str, asking: RequestRecord, asked: ResponseCall) -> BackgroundResponse:
-        record = RequestRecord(asking.request_id, ROUTE, asking.metrics, tenant, trace_id=asking.trace_id)
+        record = RequestRecord(asking.request_id, ROUTE, asking.metrics, tenant, trace=asking.trace.later(ROUTE))
         reply = asked.reply(self._serving.head(record))
         stream = self._serving.open(record, asked.call)
         record.permit, asking.permit = asking.permit, None

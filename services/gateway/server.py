@@ -10,6 +10,8 @@ from services.gateway.app import make_app
 from services.gateway.dispatch import Dispatcher
 from services.gateway.http_server import Runner
 from services.gateway.keyring import Keyring
+from services.gateway.trace import Tracing
+from services.gateway.tracing import open_tracing
 from shared import logging, wire
 from shared.config import ConfigError
 from shared.exposure import exposure
@@ -26,6 +28,7 @@ class Gateway:
         self._config = context.config.gateway
         self._dispatcher: Dispatcher  # from start() on
         self._runner: Runner
+        self._tracing: Tracing
 
     async def start(self) -> None:
         card = load_card(self._context.config.model)
@@ -34,8 +37,9 @@ class Gateway:
             raise ConfigError(found)
         if keys.tenants:
             logging.get().info("keys", tenants=keys.tenants)
+        self._tracing = open_tracing(self._context.config.tracing, self._context.name, card.model_id)
         self._dispatcher = Dispatcher(self._context)
-        app = make_app(self._dispatcher, self._context.config, card, keys)
+        app = make_app(self._dispatcher, self._context.config, card, keys, self._tracing)
         app.on_response_prepare.append(self._send_elsewhere)
         self._runner = Runner(
             app,
@@ -55,6 +59,7 @@ class Gateway:
             self._dispatcher.end_all()
         await self._runner.cleanup()
         self._dispatcher.close()
+        await self._tracing.close()
 
     def tick(self) -> None:
         self._dispatcher.tick()

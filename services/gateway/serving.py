@@ -49,7 +49,7 @@ class Serving:
 
     def open(self, record: RequestRecord, call: Call) -> Stream:
         """Whoever opens it closes it. Raises ApiError (429, 503) when there is no room."""
-        stream = self._dispatcher.open(record.request_id, call.requests, record.trace_id)
+        stream = self._dispatcher.open(record.request_id, call.requests, record.trace.trace_id)
         record.opened(call, stream)
         logging.get().info("received", **record.arrival())
         return stream

@@ -8,7 +8,7 @@ import aiohttp
 import msgspec
 
 from services.gateway.server import build
-from shared.config import Config, GatewayConfig, LoggingConfig, ModelConfig
+from shared.config import Config, GatewayConfig, LoggingConfig, ModelConfig, TracingConfig
 from shared.model_card import CARD_FILE, prepared_folder
 from shared.service import Context
 from tests.support.fake_pipeline import FakePipeline, LoopTransport
@@ -19,7 +19,7 @@ TICK_S = 0.01
 class ServedGateway:
     """`client` is an aiohttp session whose paths are the gateway's."""
 
-    def __init__(self, folder, card, pieces, settings, logs=None):
+    def __init__(self, folder, card, pieces, settings, logs=None, tracing=None):
         source = folder / "model.gguf"
         source.touch()
         model = ModelConfig(path=str(source), cache_dir=str(folder / "cache"))
@@ -27,7 +27,8 @@ class ServedGateway:
         prepared.mkdir(parents=True, exist_ok=True)
         (prepared / CARD_FILE).write_bytes(msgspec.json.encode(card))
         gateway, logging = GatewayConfig(**{"port": 0, **settings}), LoggingConfig(directory=logs)
-        self.config = Config(run_dir="run", model=model, gateway=gateway, logging=logging)
+        tracing = tracing or TracingConfig()
+        self.config = Config(run_dir="run", model=model, gateway=gateway, logging=logging, tracing=tracing)
         self.transport = LoopTransport()
         self.failures = []
         context = Context(self.config, "gateway", "gw", self.transport, self.failures.append)
@@ -100,9 +101,11 @@ class ServedGateway:
 
 
 @contextlib.asynccontextmanager
-async def serving(folder, card, *, pieces=("Hello", ",", " world", "!"), tokenizers=1, logs=None, **settings):
-    """`logs`: the folder of log files."""
-    served = ServedGateway(folder, card, pieces, settings, logs)
+async def serving(
+    folder, card, *, pieces=("Hello", ",", " world", "!"), tokenizers=1, logs=None, tracing=None, **settings
+):
+    """`logs`: the folder of log files; `tracing`: that part of the configuration."""
+    served = ServedGateway(folder, card, pieces, settings, logs, tracing)
     await served.start(tokenizers=tokenizers)
     try:
         yield served

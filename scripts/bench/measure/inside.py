@@ -25,7 +25,7 @@ from services.executor.compute import ComputedShape, ForwardModel
 from services.executor.model.forward import Batch
 from services.executor.model.prepare import prepare
 from services.executor.slots import runs_of
-from shared import wire
+from shared import logging, wire
 from shared.config import load
 
 PASSED_OVER_TOKENS = 4096  # at a time
@@ -85,6 +85,7 @@ class Inside:
         options: the configuration's `executor` keys, such as max_total_tokens; other sections' with a dot.
         beside: another one with the same options, whose model is shared; everything else is its own.
         """
+        logging.configure("bench", level="warning")  # a line for each request would drown the figures
         overrides = {name if "." in name else f"executor.{name}": value for name, value in options.items()}
         config = load(overrides={"model.path": model_path, **overrides})
         self.folder = prepare(config.model)

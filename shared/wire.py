@@ -298,6 +298,7 @@ class Encode(Message, frozen=True):
     time_left_s: Finite | None = None  # until its deadline, when this was sent: machines' clocks may differ
     template_options: dict[str, Any] = {}  # chat_template_kwargs, add_generation_prompt, continue_final_message
     trace_id: TraceId = ""
+    samples: Positive = 1  # of this prompt, with this one, in the same request
 
 
 class Encoded(Message, frozen=True):
@@ -358,6 +359,7 @@ class Submit(Message, frozen=True):
     priority: int = 0
     time_left_s: Finite | None = None
     trace_id: TraceId = ""
+    samples: Positive = 1
 
 
 class Abort(Message, frozen=True):

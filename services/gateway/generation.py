@@ -29,6 +29,7 @@ class GenerateRequest(msgspec.Struct, frozen=True, kw_only=True):
     priority: int = 0
     timeout_s: float | None = None  # None: as long as the server allows
     client_id: str | None = None  # what this client calls it, to abort it by
+    samples: int = 1  # of this prompt, with this one
 
 
 class Usage(msgspec.Struct, frozen=True):

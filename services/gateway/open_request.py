@@ -140,6 +140,7 @@ class OpenRequest:
             time_left_s=self.expires_s - now_s,
             template_options=request.template_options,
             trace_id=self.trace_id,
+            samples=request.samples,
         )
 
     def submit(self, gateway: str, now_s: float) -> wire.Submit:

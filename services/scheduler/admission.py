@@ -44,7 +44,19 @@ def refusal(
         return None
     if draining:
         return DRAINING
-    return _no_room(submit, waiting, drain, config, now_s) or _too_late(submit, waiting, drain, now_s)
+    never = _never_fits(submit, config)
+    return never or _no_room(submit, waiting, drain, config, now_s) or _too_late(submit, waiting, drain, now_s)
+
+
+def _never_fits(submit: wire.Submit, config: SchedulerConfig) -> wire.Error | None:
+    """If the last sample of the prompt has no room behind the others."""
+    tokens, bound = len(submit.prompt_token_ids), config.max_queued_tokens
+    others = (submit.samples - 1) * tokens
+    own = others if tenant_of(submit.namespace) else 0
+    if not others or not fair_room.excess(tokens, own=own, free=bound - others):
+        return None
+    message = f"{submit.samples} outputs of a prompt of {tokens} tokens: no more than {bound} tokens may wait at once"
+    return wire.Error(message, "invalid_value", param="samples")
 
 
 def _no_room(

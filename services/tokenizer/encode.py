@@ -65,6 +65,7 @@ class Encoder:
             priority=request.priority,
             time_left_s=request.time_left_s,
             trace_id=request.trace_id,
+            samples=request.samples,
         )
 
     def convert(self, request: wire.Text) -> wire.TextReply:

@@ -32,7 +32,7 @@ class Part:
     """One prompt of a request, in its internal form."""
 
     request: GenerateRequest
-    names: Names  # at least of "prompt"
+    names: Names  # at least of "prompt", and of "samples" where there may be several
 
     def name_of(self, param: str) -> str:
         """A later stage's name as the client's, by the longest part of it that is known."""
@@ -44,11 +44,12 @@ class Part:
             rest = f"{dot}{last}{rest}"
         return param
 
-    def sample(self, number: int) -> GenerateRequest:
+    def samples(self, count: int) -> list[GenerateRequest]:
         """Each draws numbers of its own; the first draws those that it would draw alone."""
         sampling = self.request.sampling
-        seed = (sampling.seed + number) % 2**63
-        return msgspec.structs.replace(self.request, sampling=msgspec.structs.replace(sampling, seed=seed))
+        seeds = [(sampling.seed + number) % 2**63 for number in range(count)]
+        drawn = [msgspec.structs.replace(sampling, seed=seed) for seed in seeds]
+        return [msgspec.structs.replace(self.request, sampling=each, samples=count) for each in drawn]
 
 
 @dataclass(frozen=True)
@@ -63,7 +64,7 @@ class Call:
 
     @property
     def requests(self) -> list[GenerateRequest]:
-        return [part.sample(number) for part in self.parts for number in range(self.samples)]
+        return [request for part in self.parts for request in part.samples(self.samples)]
 
     def part_of(self, index: int) -> Part:
         """That of a generation."""

@@ -91,7 +91,7 @@ def read_chat(body: bytes, terms: Terms) -> Call:
         tools=tools.format,
         reasoning=read_reasoning(terms.reasoning, request, tools) if fields.separate_reasoning else None,
     )
-    part = Part(request, {"prompt": "messages", **asked.names})
+    part = Part(request, {"prompt": "messages", "samples": "n", **asked.names})
     return Call((part,), fields.stream, reply, fields.n)
 
 

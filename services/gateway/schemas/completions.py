@@ -50,8 +50,9 @@ def read_completion(body: bytes, terms: Terms) -> Call:
     prompts = _prompts(fields.prompt, samples, terms.limits)
     check_top_logprobs(fields.logprobs or 0, "logprobs", terms.limits)
     asked = asked_constraint(fields, terms.limits)
+    several = "n" if fields.best_of is None else "best_of"
     parts = tuple(
-        Part(_request(fields, terms, prompt, asked), {"prompt": param, **asked.names})
+        Part(_request(fields, terms, prompt, asked), {"prompt": param, "samples": several, **asked.names})
         for param, prompt in prompts.items()
     )
     reply = partial(

@@ -21,7 +21,7 @@ def opened(**fields):
 
 
 def test_an_encode_says_all_of_it():
-    entry = opened(messages=MESSAGES, tools=TOOLS, template_options={"add_generation_prompt": False})
+    entry = opened(messages=MESSAGES, tools=TOOLS, template_options={"add_generation_prompt": False}, samples=3)
     entry.token_ids, entry.text_length = [7, 8], 4
     assert entry.encode(now_s=7.0) == wire.Encode(
         "r",
@@ -34,6 +34,7 @@ def test_an_encode_says_all_of_it():
         max_new_tokens=9,
         time_left_s=5.0,
         template_options={"add_generation_prompt": False},
+        samples=3,
     )
 
 

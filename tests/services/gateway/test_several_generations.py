@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 
+from shared import wire
 from tests.support.served_gateway import serving
 
 HELLO = [{"role": "user", "content": "Hi you"}]
@@ -24,6 +25,22 @@ async def test_samples_are_choices_and_their_prompt_counts_once(served):
     assert sorted(submit.sampling.seed for submit in served.pipeline.submits) == [5, 6, 7]
     names = [f"{headers['x-request-id']}-{number}" for number in range(3)]
     assert sorted(submit.request_id for submit in served.pipeline.submits) == names
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "param"),
+    [
+        ("/v1/chat/completions", {"messages": HELLO, "n": 3}, "n"),
+        ("/v1/completions", {"prompt": "Hi", "n": 3}, "n"),
+        ("/v1/completions", {"prompt": "Hi", "best_of": 3}, "best_of"),
+        ("/generate", {"text": "Hi", "sampling_params": {"n": 3}}, "sampling_params.n"),
+    ],
+)
+async def test_samples_that_are_too_many_for_later_stages_are_refused_by_their_name(served, path, body, param):
+    served.pipeline.reject_error = wire.Error("too many", "invalid_value", param="samples")
+    status, reply, _ = await served.post(path, body)
+    assert (status, reply["error"]["param"]) == (400, param)
+    assert {encode.samples for encode in served.pipeline.encodes} == {3}
 
 
 async def test_each_choice_of_a_stream_keeps_the_contract(served):

@@ -53,6 +53,23 @@ def test_a_prompt_beyond_the_bound_is_taken_in_when_nobody_waits():
 
 
 @pytest.mark.parametrize(
+    ("namespace", "samples", "never"), [("", 10, False), ("", 11, True), ("a", 9, False), ("a", 10, True)]
+)
+def test_samples_of_a_prompt_that_never_fit_are_refused_for_good(namespace, samples, never):
+    fields = {"prompt": 100, "namespace": namespace, "samples": samples}
+    for waiting in ({}, {"b": Load(9, 990)}):
+        error = refusal(waiting, requests=1000, **fields)
+        assert (error is not None and (error.status, error.param) == (400, "samples")) == never
+    others = {namespace: Load(samples - 1, (samples - 1) * 100)}
+    last = refusal(others, requests=1000, prompt=100, namespace=namespace)
+    assert (last is not None) == never, "it finds the others there"
+
+
+def test_a_retry_passes_whatever_its_samples_are():
+    assert refusal({}, prompt=100, samples=11, attempt=2) is None
+
+
+@pytest.mark.parametrize(
     ("waiting", "drain", "fields", "expected_s"),
     [
         ({"": Load(10, 100)}, draining(3.0), {}, 3.0),

@@ -48,6 +48,7 @@ def test_everything_else_is_handed_on():
         "namespace": "tenant",
         "priority": 3,
         "time_left_s": 12.5,
+        "samples": 3,
     }
     submit = encode(fields | {"prompt_token_ids": (5, 6), "max_new_tokens": 4})
     assert submit == wire.Submit(

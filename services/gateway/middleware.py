@@ -18,7 +18,8 @@ from services.gateway.metrics import Metrics
 from services.gateway.query import read_query
 from services.gateway.record import RequestRecord
 from services.gateway.sse import FORM, error_response
-from services.gateway.traceparent import read_trace_id
+from services.gateway.trace import Tracing
+from services.gateway.traceparent import read_parent
 from shared import logging, wire
 
 RECORD = web.RequestKey("record", RequestRecord)
@@ -54,14 +55,15 @@ def new_request_id() -> str:
     return secrets.token_hex(16)
 
 
-def accounting(metrics: Metrics) -> Middleware:
+def accounting(metrics: Metrics, tracing: Tracing) -> Middleware:
     """One record per request; it ends in one log line."""
     log = logging.get()
 
     @web.middleware
     async def middleware(request: web.Request, handler: Handler) -> web.StreamResponse:
-        trace_id = read_trace_id(request.headers.getall("traceparent", []))
-        record = request[RECORD] = RequestRecord(new_request_id(), _route(request), metrics, trace_id=trace_id)
+        route, parent = _route(request), read_parent(request.headers.getall("traceparent", []))
+        trace = tracing.begin(request.method, route, parent)
+        record = request[RECORD] = RequestRecord(new_request_id(), route, metrics, trace=trace)
         request[FORM] = error_form(request.path, record.request_id)
         status = CLIENT_CLOSED_STATUS  # what it is if nothing comes back from the handler
         try:

@@ -21,6 +21,7 @@ from services.executor.drafting import Drafting
 from services.executor.engines import load_engine
 from services.executor.kv_pool import bytes_per_token, decide_capacity, make_pool
 from services.executor.machine import available_bytes
+from services.executor.populate import populate
 from services.executor.quota import QUOTA
 from services.executor.radix_cache import NoCache, RadixCache
 from services.executor.reuse import Reuse
@@ -32,6 +33,7 @@ from shared.cores import usable_cores
 from shared.model_card import load_card, prepared_folder
 
 FORCED_TOKENS = 32  # the most for which one request is spared room and time in a step
+POPULATE_S = 0.5  # the most that a start waits for the pool's memory; the rest comes beside the first steps
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,12 +61,14 @@ def assemble(config: Config) -> Assembled:
         max_model_len=card.max_model_len,
         on_cpu=device.type == "cpu",
     )
+    pool = make_pool(model.shape, capacity, device=device, dtype=dtype)
+    populating = populate(pool)
     slots = SlotAllocator(capacity, settings.page_size)
     stage, compiler = _constrain(config.constraints, folder, model.shape.vocab_size, card.eos_token_ids)
     drafting = None if settings.speculation == "off" else Drafting()
     runner = StepRunner(
         model,
-        make_pool(model.shape, capacity, device=device, dtype=dtype),
+        pool,
         slots,
         _cache(settings, slots),
         eos_token_ids=card.eos_token_ids,
@@ -83,6 +87,7 @@ def assemble(config: Config) -> Assembled:
         draft_tokens=0 if drafting is None else drafting.most_tokens,
         forced_tokens=FORCED_TOKENS if stage is not None and stage.jumps else 0,
     )
+    populating.join(POPULATE_S)
     return Assembled(runner, info, compiler)
 
 

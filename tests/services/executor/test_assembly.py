@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import re
 import shutil
+import threading
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -9,6 +10,7 @@ from pathlib import Path
 
 import msgspec
 import numpy as np
+import psutil
 import pytest
 import torch
 from tokenizers import Tokenizer
@@ -123,6 +125,16 @@ def test_the_compiled_pass_computes_where_it_can(model: ModelConfig, tmp_path: P
     assert isinstance(load_engine(ExecutorConfig(), odd, CPU, threads=1), Model)
     with pytest.raises(ConfigError, match="multiples of 16"):
         load_engine(ExecutorConfig(attention="cpu"), odd, CPU, threads=1)
+
+
+def test_the_pool_has_its_memory_before_the_first_request(model: ModelConfig) -> None:
+    runner = assemble(Config(model=model, executor=ExecutorConfig(threads=1, max_total_tokens=65_536))).runner
+    for thread in threading.enumerate():
+        if thread.name == "populate":
+            thread.join()
+    before, keys = psutil.Process().memory_info().rss, runner._pool.keys
+    keys.fill_(0)
+    assert psutil.Process().memory_info().rss - before < keys.nbytes / 10
 
 
 def test_an_executor_says_what_it_offers(model: ModelConfig) -> None:

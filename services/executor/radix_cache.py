@@ -24,6 +24,7 @@ from services.executor.eviction import DEAR, POLICIES, Rank
 from services.executor.harvest import harvest
 from services.executor.nodes import NO_SLOTS, NORMAL, Node, Tokens, Use, below
 from services.executor.quota import QUOTA, Account, Accounts
+from services.executor.recent import Recent
 from services.executor.slots import SlotAllocator, Slots
 from services.executor.tree_log import TreeLog
 from shared import wire
@@ -59,6 +60,7 @@ class RadixCache:
         )
         self._log = TreeLog()
         self._uses = 0
+        self._recent = Recent()
         self.nodes = 0
         self.pinned_tokens = 0
         self.evictable_tokens = 0
@@ -105,6 +107,7 @@ class RadixCache:
             if not at.pins:
                 self._count(account, pinned=-len(at.tokens), evictable=len(at.tokens))
             at = at.parent
+        self._note_use(node)
         self._on_idle(node)
 
     def extend(self, node: Node, tokens: Tokens, slots: Slots, use: Use = NORMAL, *, splits: bool = True) -> Held:
@@ -202,6 +205,10 @@ class RadixCache:
         for root in self._roots.values():
             yield from (found for found in below(root) if found[1] is not root)
 
+    def walk_recent(self) -> Iterator[Node]:
+        """The nodes that were used last, the last one first; of a large tree not all."""
+        return self._recent.paths()
+
     def take_events(self) -> tuple[wire.TreeEvent, ...]:
         """What has happened to the tree since last asked, in order."""
         return self._log.take()
@@ -262,6 +269,11 @@ class RadixCache:
             at.priority = max(at.priority, use.priority)
             at.is_cheap = False
             at = at.parent
+        self._note_use(node)
+
+    def _note_use(self, end: Node) -> None:
+        if end.parent is not None:
+            self._recent.note(end)
 
     def _count(self, account: Account, *, pinned: int = 0, evictable: int = 0) -> None:
         account.pinned_tokens += pinned
@@ -296,6 +308,7 @@ class RadixCache:
         end.children[self._key(tokens)] = child
         self.nodes += 1
         self._log.stored(child)
+        self._note_use(child)
         return child
 
     @staticmethod
@@ -314,6 +327,7 @@ class RadixCache:
         if count == len(leaf.tokens):
             del leaf.parent.children[self._key(leaf.tokens)]
             self.nodes -= 1
+            self._recent.forget(leaf)
             self._on_idle(leaf.parent)
         else:
             leaf.cut(len(leaf.tokens) - count)
@@ -345,6 +359,7 @@ class RadixCache:
         held = list(holders)
         self._slots.check_integrity()
         nodes = [node for root in self._roots.values() for _, node in below(root)]
+        self._recent.check_integrity(nodes)
         cache_integrity.check_nodes(nodes, [node for node, _ in held if node is not None], self.page_size)
         cache_integrity.check_accounts(nodes, self._accounts)
         cache_integrity.check_totals(nodes, self.nodes, self.pinned_tokens, self.evictable_tokens)

@@ -6,7 +6,7 @@ Knows nodes, and when the tree's counter of uses stood where. Does not know who 
 from __future__ import annotations
 
 from bisect import bisect_left
-from heapq import nlargest
+from itertools import islice
 from typing import Any
 
 from services.executor.nodes import Node
@@ -41,11 +41,11 @@ class UseTimes:
 
 def sketch(cache: RadixCache, times: UseTimes, now_s: float) -> dict[str, Any]:
     """The line's fields. A node is [number, parent, tokens, age of its last use in seconds, pins, hits]."""
-    found = [node for _, node in cache.walk()]
-    shown = nlargest(MOST_NODES, found, key=lambda node: node.last_used) if len(found) > MOST_NODES else found
+    is_small = cache.nodes <= MOST_NODES
+    shown = [node for _, node in cache.walk()] if is_small else list(islice(cache.walk_recent(), MOST_NODES))
     numbers = {node.number for node in shown}
     return {
-        "total": len(found),
+        "total": cache.nodes,
         "tree_tokens": cache.cached_tokens,
         "nodes": [
             [

@@ -44,3 +44,18 @@ def test_of_a_large_tree_what_was_used_last_is_drawn_below_what_is_drawn(monkeyp
     assert (drawn["total"], len(drawn["nodes"])) == (18, 4)
     numbers = {number for number, *_ in drawn["nodes"]}
     assert all(parent is None or parent in numbers for _, parent, *_ in drawn["nodes"])
+
+
+def test_of_a_large_tree_the_nodes_used_last_are_drawn(monkeypatch) -> None:  # type: ignore[no-untyped-def]
+    monkeypatch.setattr(tree_sketch, "MOST_NODES", 6)
+    cache = make()
+    for first in range(6):
+        put(cache, ids(first, 1, 2))
+        put(cache, ids(first, 1, 3))
+    put(cache, ids(0, 1, 2))
+    drawn = {number for number, *_ in sketch(cache, UseTimes(), 0.0)["nodes"]}
+    last_used = {node.number: node.last_used for _, node in cache.walk()}
+    assert len(drawn) == 6
+    assert min(last_used[number] for number in drawn) >= max(last_used[number] for number in last_used.keys() - drawn)
+    cache.flush()
+    assert sketch(cache, UseTimes(), 0.0)["nodes"] == []

@@ -116,9 +116,11 @@ def test_a_poisoned_request_at_the_real_executor(failing):
 
 def test_a_gateway_that_stands_still_is_started_again(failing):
     restarts = failing.status("gateway")["restarts"]
+    stopped_s = time.monotonic()
     failing.kill("gateway", signal.SIGSTOP)
     failing.wait_restarted("gateway", restarts + 1)
     wait_until(lambda: httpx.get(f"{failing.url}/ready").status_code == 200, 30, "ready again")
+    print(f"ready again after {time.monotonic() - stopped_s:.1f} s at a limit of {HANG_TIMEOUT_S} s")
 
 
 def test_the_cache_outlives_the_scheduler(failing):

@@ -22,7 +22,7 @@ from scripts.bench.structured.kinds import MIN_P, Json
 
 STRUCTURED, FREE_TEXT = "structured", "free"
 AT_ONCE = 16
-TEXT_TOKENS, MOST_TOKENS = 64, 900
+TEXT_TOKENS, MOST_TOKENS = 64, 400
 TEXT = "letters, spaces and marks"
 
 

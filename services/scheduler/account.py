@@ -6,6 +6,11 @@ Knows durations and counts. Does not know where the request waits or runs.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+# Why a request gives its place up: for want of room, to a higher priority of its tenant, to a tenant of which nothing
+# runs, or so that suspects run with nobody else in the step.
+Reason: TypeAlias = Literal["kv", "priority", "tenant", "trial"]
 
 
 @dataclass(slots=True)

@@ -17,6 +17,7 @@ from services.scheduler.executors import Executor
 from services.scheduler.outbox import Outbox
 from services.scheduler.planner import Planner
 from services.scheduler.requests import Requests
+from services.scheduler.stories import preempted
 from shared import wire
 from shared.config import SchedulerConfig
 from shared.link import Joined, Left, Received
@@ -67,6 +68,7 @@ class Core:
         self.requests.places.try_suspects(self._now_s)
         self._outbox.extend(self.requests.streams.flush())
         self._plan()
+        self._tell()
         self._ask()
         return self._outbox.take()
 
@@ -218,6 +220,12 @@ class Core:
                     self.requests.started(request)
                     self._outbox.extend(streams.open(request))
                 self._outbox.send(executor.peer, plan)
+
+    def _tell(self) -> None:
+        """Of those that gave way."""
+        for executor in self.executors.values():
+            for request, reason in executor.take_preempted():
+                self._outbox.note("preempted", **preempted(request, reason))
 
     def _ask(self) -> None:
         """For the constraints of those that were sent to an executor."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from services.scheduler import policy
+from services.scheduler.account import Reason
 from services.scheduler.budget import StepBudget
 from services.scheduler.executors import Discount, Executor, Flight
 from services.scheduler.fair_shares import FairShares
@@ -101,8 +102,8 @@ class Draft:
         self._crowds_out |= tokens > 0 and not chunk
         return chunk
 
-    def give_way(self, lane: Lane) -> None:
-        self.executor.put_back(lane.request)
+    def give_way(self, lane: Lane, reason: Reason) -> None:
+        self.executor.preempt(lane.request, reason)
         self.releases += self.executor.release_ended()
         self._running -= 1
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import NamedTuple
 
+from services.scheduler.account import Reason
 from services.scheduler.budget import CostModel, Work
 from services.scheduler.fair_shares import FairShares
 from services.scheduler.lane import Lane
@@ -36,6 +37,13 @@ class Discount(NamedTuple):
 
     lane: Lane
     tokens: int
+
+
+class Preempted(NamedTuple):
+    """It had begun, and waits again."""
+
+    request: Request
+    reason: Reason
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +93,7 @@ class Executor:
         self.crowded_plans = 0  # in a row, in which decodes have left no time for prompts
         self._next_seq = 1
         self._unused_numbers: list[int] = []
+        self._preempted: list[Preempted] = []
         self._next_number = 0
         self._step_age_s = 0.0
         self.recent_step_s: deque[float] = deque(maxlen=RECENT_STEPS)
@@ -201,11 +210,22 @@ class Executor:
         request.executor_name = self.name
         return lane
 
+    def preempt(self, request: Request, reason: Reason) -> None:
+        """It gives its place up."""
+        if request.lane is not None and request.lane.settled:
+            self._preempted.append(Preempted(request, reason))
+        self.put_back(request)
+
     def put_back(self, request: Request) -> None:
         """Its lane is over, and it waits for its turn again."""
         self.sketch.forget(request)
         request.give_way()
         self.enqueue(request)
+
+    def take_preempted(self) -> list[Preempted]:
+        """Those that gave way since they were last asked for."""
+        taken, self._preempted = self._preempted, []
+        return taken
 
     def release_ended(self) -> tuple[int, ...]:
         """The lanes that are over. Their numbers are free from the plan that is being made on."""

@@ -68,7 +68,7 @@ class Placement:
     def recall(self, request: Request) -> None:
         """From wherever it is, to where it belongs."""
         if request.lane is not None:
-            self._executors[request.lane.executor].put_back(request)
+            self._executors[request.lane.executor].preempt(request, "trial")
         self.reroute(request)
 
     def dequeue(self, request: Request) -> None:

@@ -137,9 +137,11 @@ def _make_place(draft: Draft) -> None:
     if request is None or executor.prospect(request, draft.now_s).promise or _fits_now(draft, request):
         return
     juniors = [lane for lane in lower if lane.request.tenant == request.tenant and lane.priority < request.priority]
-    juniors = juniors or _of_crowding_tenant(request, running)
+    crowding = [] if juniors else _of_crowding_tenant(request, running)
     if juniors:
-        draft.give_way(max(juniors, key=policy.seniority))
+        draft.give_way(max(juniors, key=policy.seniority), "priority")
+    elif crowding:
+        draft.give_way(max(crowding, key=policy.seniority), "tenant")
 
 
 def _of_crowding_tenant(request: Request, running: Sequence[Lane]) -> list[Lane]:
@@ -170,7 +172,7 @@ def _relieve(draft: Draft) -> None:
         junior = gives_way(running)
         others = [lane for lane in running if lane is not junior]
         if junior is not None and (executor.short or _is_short(draft, others)):
-            draft.give_way(junior)
+            draft.give_way(junior, "kv")
             draft.relieves_room = True
     executor.short = False
 

@@ -1,4 +1,4 @@
-"""The scheduler's sampled log line about its steps: one in a while as long as there are any.
+"""The scheduler's sampled log line about its steps: one in a while as long as there are any, or anybody waits.
 
 Knows what goes into the core and comes out of it. Times are means over the plans since the last line.
 """
@@ -17,6 +17,7 @@ class StepLog:
     def __init__(self, every_s: float) -> None:
         self._every_s = every_s
         self._said_s = float("-inf")
+        self._said_busy = False  # that anybody runs or waits
         self._start_anew()
 
     def _start_anew(self) -> None:
@@ -38,20 +39,35 @@ class StepLog:
             self._tokens += sum(piece.num_tokens for plan in plans for piece in plan.slices)
 
     def due(self, now_s: float, progress: Callable[[], wire.Progress]) -> dict[str, Any] | None:
-        """The line's fields, if it is time for one."""
-        if not self._plans or now_s - self._said_s < self._every_s:
+        """The line's fields, if it is time for one. The last one says that nobody runs or waits any more."""
+        if now_s - self._said_s < self._every_s:
             return None
-        plans, now = self._plans, progress()
-        fields = {
-            "batch": round(self._slices / plans, 2),
-            "tokens": round(self._tokens / plans, 2),
+        now = progress()
+        is_busy = now.running + now.waiting > 0
+        if not (self._plans or is_busy or self._said_busy):
+            return None
+        fields = self._fields(now)
+        self._said_s, self._said_busy = now_s, is_busy
+        self._start_anew()
+        return fields
+
+    def _fields(self, now: wire.Progress) -> dict[str, Any]:
+        return {
+            **self._means(),
             "running": now.running,
             "waiting": now.waiting,
-            "plan_s": round(self._plan_s / plans, 6),
-            "plans": plans,
+            "plans": self._plans,
             "steps": self._steps,
             "computed_tokens": self._computed_tokens,
         }
-        self._said_s = now_s
-        self._start_anew()
-        return fields
+
+    def _means(self) -> dict[str, float]:
+        """Of nothing there are none."""
+        plans = self._plans
+        if not plans:
+            return {}
+        return {
+            "batch": round(self._slices / plans, 2),
+            "tokens": round(self._tokens / plans, 2),
+            "plan_s": round(self._plan_s / plans, 6),
+        }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from services.scheduler.account import Reason
 from services.scheduler.request import Request
 from shared import log_names
 
@@ -22,6 +23,10 @@ def started(request: Request) -> dict[str, Any]:
         "cached_tokens": request.counts().cached_tokens,
         **_waits(request),
     }
+
+
+def preempted(request: Request, reason: Reason) -> dict[str, Any]:
+    return {**named(request), "executor": request.executor_name, "reason": reason}
 
 
 def finished(request: Request, reason: str) -> dict[str, Any]:

@@ -138,5 +138,5 @@ def _all_at(executor: Executor) -> list[Request]:
 def _take_away(executor: Executor, request: Request) -> None:
     """It is nowhere then."""
     if request.lane is not None:
-        executor.put_back(request)
+        executor.preempt(request, "trial")
     executor.dequeue(request)

@@ -3,7 +3,7 @@
 import random
 
 from services.scheduler.core import Core
-from services.scheduler.events import Drop, Event, Send, Tick
+from services.scheduler.events import Drop, Event, Note, Send, Tick
 from shared import wire
 from shared.config import SchedulerConfig
 from shared.link import Joined, Left, Received
@@ -50,6 +50,7 @@ class Hub:
         self.executors: dict[str, FakeExecutor] = {}
         self.sent: dict[str, list] = {}
         self.dropped: list[str] = []
+        self.notes: list[Note] = []
 
     def tell(self, event: Event) -> None:
         for command in self.core.handle(event):
@@ -60,6 +61,8 @@ class Hub:
                         self.executors[peer].receive(message)
                 case Drop(peer):
                     self.dropped.append(peer)
+                case Note():
+                    self.notes.append(command)
         self.core.check_integrity()
 
     def hear(self, peer: str, message: wire.Message) -> None:
@@ -111,6 +114,11 @@ class Hub:
 
     def updates(self, detokenizer=DETOKENIZER) -> list[wire.TokenUpdate]:
         return [update for batch in self.take(detokenizer, wire.TokenBatch) for update in batch.updates]
+
+    def preempted(self) -> list[tuple[str, str]]:
+        """Who gave way, and why."""
+        lines = [note.fields for note in self.notes if note.event == "preempted"]
+        return [(line["request_id"], line["reason"]) for line in lines]
 
     def compile(self, peer=EXECUTOR) -> wire.Compiled:
         """The executor has compiled something."""

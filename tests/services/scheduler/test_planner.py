@@ -247,6 +247,7 @@ def test_a_higher_priority_takes_the_place_of_a_lower_one_of_its_tenant():
         running = {lane.request.submit.request_id for lane in hub.core.executors[EXECUTOR].running()}
         assert running == {"middle", "high"}
     hub.run()
+    assert hub.preempted() == [("low", "priority"), ("middle", "tenant")]
     updates = hub.updates()
     for name, tokens in (("low", 40), ("middle", 40), ("high", 9), ("stranger", 9)):
         mine = [token for update in updates if update.request_id == name for token in update.token_ids]
@@ -329,6 +330,7 @@ def test_when_outputs_outgrow_the_room_the_newest_of_the_lowest_priority_gives_w
     admits = Counter(admit.request_id for plan in plans(hub) for admit in plan.admits)
     assert admits["new"] > 1
     assert admits["high"] == 1
+    assert set(hub.preempted()) == {("new", "kv"), ("low", "kv")}
     updates = hub.updates()
     for name in ("low", "high", "new"):
         mine = [update for update in updates if update.request_id == name]

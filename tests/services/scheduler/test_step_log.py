@@ -33,6 +33,15 @@ def test_a_line_tells_of_the_plans_since_the_last_one():
     assert log.due(6.0, lambda: NOW)["plans"] == 1
 
 
+def test_it_goes_on_while_somebody_waits_and_says_when_nobody_does_any_more():
+    log = StepLog(1.0)
+    nothing = {"plans": 0, "steps": 0, "computed_tokens": 0}
+    assert log.due(5.0, lambda: wire.Progress(waiting=4)) == {"running": 0, "waiting": 4, **nothing}
+    assert log.due(5.9, lambda: wire.Progress(waiting=4)) is None
+    assert log.due(6.0, wire.Progress) == {"running": 0, "waiting": 0, **nothing}
+    assert log.due(7.0, wire.Progress) is None
+
+
 def test_there_is_none_while_nothing_happens():
     log = StepLog(1.0)
-    assert log.due(5.0, lambda: NOW) is None
+    assert log.due(5.0, wire.Progress) is None

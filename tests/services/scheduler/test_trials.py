@@ -124,6 +124,7 @@ def test_without_such_an_executor_it_takes_a_busy_one_after_a_while():
     hub.step("executor-2"), hub.step("executor-2")
     first, *_ = hub.take("executor-2", wire.StepPlan)
     assert len(first.release) == 1, "the other one has given way"
+    assert hub.preempted() == [("other", "trial")]
     assert [admit.request_id for admit in first.admits] == ["r0", "r1"]
 
 

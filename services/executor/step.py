@@ -292,11 +292,13 @@ class StepRunner:
         return self._slots.free_tokens > free_tokens
 
     def _count(self, lane: Lane) -> None:
-        """Each request once: what of its prompt was cached when it first ran."""
+        """What of its prompt was cached: told each time it begins, and in the cache's figures when it first ran."""
+        hits = min(lane.cached_tokens, lane.prompt_tokens)
+        if lane.is_fresh:
+            left = {"cached_tokens": hits, "uncached_tokens": lane.known - lane.cached_tokens}
+            self._log.info("matched", **_named(lane), prompt_tokens=lane.prompt_tokens, **left)
         if not lane.counted:
             lane.counted = True
-            hits = min(lane.cached_tokens, lane.prompt_tokens)
-            self._log.info("matched", **_named(lane), cached_tokens=hits, prompt_tokens=lane.prompt_tokens)
             self._hit_tokens += hits
             self._miss_tokens += lane.prompt_tokens - hits
             if self._reuse is not None:

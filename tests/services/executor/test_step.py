@@ -419,13 +419,18 @@ def test_an_answer_that_is_given_again_leaves_no_trace_in_the_tree() -> None:
     assert scheduler.capacity()[1:] == (49, 0)
 
 
-def test_a_request_that_has_run_before_is_not_counted_again() -> None:
+def test_a_request_that_has_run_before_is_told_of_but_not_counted_again() -> None:
     scheduler = Scheduler()
     scheduler.run(tokens(20))
-    scheduler.step(admits=(msgspec.structs.replace(admit(0, tokens(20), 2), has_run=True),))
-    assert scheduler.slice(_0=20)[0].cached_tokens == 19
+    again = msgspec.structs.replace(admit(0, tokens(20), 9), has_run=True, resume_token_ids=(7, 7, 7), attempt=2)
+    with capture_logs() as logs:
+        scheduler.step(admits=(again,))
+        assert scheduler.slice(_0=2)[0].cached_tokens == 20
+        scheduler.slice(_0=1)
     counters = scheduler.runner.counters()
     assert (counters.hit_tokens, counters.miss_tokens) == (0, 20)
+    matched = [line for line in logs if line["event"] == "matched"]
+    assert [(line["attempt"], line["cached_tokens"], line["uncached_tokens"]) for line in matched] == [(2, 20, 3)]
 
 
 def test_nodes_have_the_highest_priority_of_their_requests() -> None:
@@ -569,7 +574,7 @@ def test_the_log_tells_what_was_found_of_a_request_and_the_result_how_much_was_c
         scheduler.step(admits=(admit(1, prompt, 2, attempt=3, trace_id="0af7651916cd43dd8448eb211c80319c"),))
         scheduler.slice(_1=100)
     first, second = [line for line in logs if line["event"] == "matched"]
-    assert (first["cached_tokens"], first["prompt_tokens"]) == (0, 9)
+    assert (first["cached_tokens"], first["uncached_tokens"], first["prompt_tokens"]) == (0, 9, 9)
     assert "trace_id" not in first
     assert (
         second.items()

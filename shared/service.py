@@ -30,6 +30,7 @@ from shared.config import Config, ConfigError
 from shared.link import BoundLink, DialledLink, OnEvent, new_identity
 from shared.link_keys import load_keys
 from shared.log_files import log_file
+from shared.stalls import Stalls
 from shared.transport import PlainTcpError, Transport, ZmqTransport
 
 EXIT_BROKEN = 70  # an invariant does not hold: start again
@@ -38,6 +39,9 @@ EXIT_ORPHANED = 79  # the supervisor is gone
 
 LIFELINE_VARIABLE = "SAPWOOD_LIFELINE"  # descriptor of a socket whose other end the supervisor holds
 READY, ALIVE, HUNG = b"ready\n", b"alive\n", b"hung\n"
+COMPILING = b"compiling\n"  # before it is ready, and for a while
+ENDING = b"ending: "  # and why, to the end
+LONGEST_REASON = 1000
 
 BOUND: dict[Literal["front", "hub"], wire.Role] = {"front": "gateway", "hub": "scheduler"}  # who binds what
 
@@ -64,13 +68,16 @@ class Service(Protocol):
 
 @dataclass(frozen=True)
 class Context:
-    """What a service is built from. `fail(reason)` ends the process for a reason that a restart may cure."""
+    """What a service is built from. `fail(reason)` ends the process for a reason that a restart may cure.
+    `compiling()` tells the supervisor what takes long at a start, from any thread.
+    """
 
     config: Config
     name: str
     identity: str
     transport: Transport
     fail: Callable[[str], None]
+    compiling: Callable[[], None] = lambda: None
 
     def bind(
         self,
@@ -135,13 +142,18 @@ def main(role: wire.Role, build: Build) -> None:
         logging.configure(
             arguments.name,
             level=config.logging.level,
-            json_lines=config.logging.format == "json",
+            form=config.logging.format,
             file=log_file(config.logging, config.run_dir, arguments.name),
         )
         code = uvloop.run(_Runner(config, role, arguments.name, build, lifeline).run())
     except (ConfigError, PlainTcpError) as error:
         logging.get().error("cannot_start", reason=str(error))
+        lifeline.say_why(str(error))
         code = EXIT_CONFIG
+    except Exception as error:
+        logging.get().exception("broken")
+        lifeline.say_why(f"{type(error).__name__}: {error}")
+        code = EXIT_BROKEN
     logging.drain()
     os._exit(code)  # a step thread that hangs must not keep the process
 
@@ -166,6 +178,10 @@ class Lifeline:
         if self._end is not None:
             with contextlib.suppress(OSError):  # a supervisor that does not read, or is gone: see _exit_at_end_of
                 self._end.send(line, socket.MSG_DONTWAIT)
+
+    def say_why(self, reason: str) -> None:
+        """The last that is said: the process ends."""
+        self.say(ENDING + reason[:LONGEST_REASON].encode(errors="replace"))
 
 
 def _exit_at_end_of(end: socket.socket) -> None:
@@ -199,7 +215,7 @@ class _Runner:
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._on_signal, number)
         transport = self._transport()
-        service = self._build(Context(self._config, self._name, new_identity(), transport, self._fail))
+        service = self._build(Context(self._config, self._name, new_identity(), transport, self._fail, self._compiling))
         try:
             if await self._started(service):
                 await self._serve(service)
@@ -244,17 +260,15 @@ class _Runner:
             task.cancel()
 
     async def _tick(self, service: Service) -> None:
-        loop = asyncio.get_running_loop()
-        alive_s = loop.time()
+        stalls, alive_s = Stalls(TICK_S), time.monotonic()
         while True:
             service.tick()
-            if loop.time() - alive_s >= ALIVE_S:
-                alive_s = loop.time()
-                self._lifeline.say(ALIVE if self._healthy(service) else HUNG)
+            now_s, work_age_s = time.monotonic(), service.progress().step_age_s
+            stalls.tick(now_s, work_age_s)
+            if now_s - alive_s >= ALIVE_S:
+                alive_s = now_s
+                self._lifeline.say(ALIVE if work_age_s < self._config.supervisor.hang_timeout_s else HUNG)
             await asyncio.sleep(TICK_S)
-
-    def _healthy(self, service: Service) -> bool:
-        return service.progress().step_age_s < self._config.supervisor.hang_timeout_s
 
     async def _refresh(self, service: Service) -> None:
         while True:
@@ -274,8 +288,12 @@ class _Runner:
         self._log.error("broken", reason=context.get("message"), exc_info=context.get("exception"))
         self._end(EXIT_BROKEN)
 
+    def _compiling(self) -> None:
+        self._lifeline.say(COMPILING)
+
     def _fail(self, reason: str) -> None:
         self._log.error("failed", reason=reason)
+        self._lifeline.say_why(reason)
         self._end(EXIT_BROKEN)
 
     def _end(self, code: int) -> None:

@@ -54,8 +54,11 @@ export class Chart {
     return share < 0 || share > 1 ? null : Math.round(share * (this.range.buckets - 1));
   }
 
-  draw(colours) {
-    const [width, height] = [this.canvas.clientWidth, this.canvas.clientHeight];
+  size() {
+    return [this.canvas.clientWidth, this.canvas.clientHeight];
+  }
+
+  draw([width, height], colours) {
     const pen = prepared(this.canvas, width, height);
     const scale = this.#scale();
     const y = (value) => TOP + (1 - scale.place(value)) * (height - TOP - BOTTOM);

@@ -83,13 +83,16 @@ export class Charts {
     new ResizeObserver(redraw).observe(place);
   }
 
-  draw({ series, range }, colours) {
+  /** A piece for each chart. */
+  *draw({ series, range }, colours) {
     if (this.bucket !== null) this.bucket = Math.min(this.bucket, range.buckets - 1);
-    for (const { chart, pick } of this.charts) {
-      chart.set(pick(series), range);
-      chart.point(this.bucket).draw(colours);
-    }
     this.range = range;
+    const sizes = this.charts.map(({ chart }) => chart.size()); // before anything changes, which would lay out anew
+    for (const [number, { chart, pick }] of this.charts.entries()) {
+      yield;
+      chart.set(pick(series), range);
+      chart.point(this.bucket).draw(sizes[number], colours);
+    }
   }
 
   #point(bucket) {

@@ -16,13 +16,16 @@ export const byId = (id) => document.getElementById(id);
 /** Args: columns: [title, is a number]; rows: lists of text or elements. */
 export function table(columns, rows, nothing) {
   if (!rows.length) return element("p", { class: "empty" }, nothing);
-  const cell = (kind, content, column) => element(kind, columns[column][1] ? { class: "number" } : {}, content);
-  return element(
-    "table",
-    {},
-    element("thead", {}, element("tr", {}, ...columns.map(([title], column) => cell("th", title, column)))),
-    element("tbody", {}, ...rows.map((row) => element("tr", {}, ...row.map((content, column) => cell("td", content, column))))),
-  );
+  const head = element("tr", {}, ...columns.map((column) => cell("th", column, column[0])));
+  return element("table", {}, element("thead", {}, head), element("tbody", {}, ...rows.map((row) => tableRow(columns, row))));
+}
+
+export function tableRow(columns, row) {
+  return element("tr", {}, ...row.map((content, column) => cell("td", columns[column], content)));
+}
+
+function cell(kind, [, isNumber], content) {
+  return element(kind, isNumber ? { class: "number" } : {}, content);
 }
 
 /** Buttons of which one is chosen: arrow keys move between them. Returns what sets the choice from outside. */

@@ -1,4 +1,4 @@
-// The page: asks the worker for what is shown, and draws it at most once a frame.
+// The page: asks the worker for what is shown, and draws it, a piece a frame.
 
 import { Charts } from "./charts.js";
 import { showDetail } from "./detail.js";
@@ -6,6 +6,7 @@ import { byId, choice } from "./dom.js";
 import { Figures } from "./figures.js";
 import { clock, count } from "./format.js";
 import { listen, showShortcuts } from "./keys.js";
+import { Painter } from "./painter.js";
 import { Requests } from "./requests.js";
 import { drawTables } from "./tables.js";
 import { colours, toggleTheme } from "./theme.js";
@@ -21,7 +22,7 @@ const state = { tab: "overview", span_s: 300, pausedAt: null, view: null, isAski
 const figures = new Figures();
 const charts = new Charts(draw);
 const requests = new Requests(ask, (request_id) => worker.postMessage({ kind: "story", request_id }));
-const tree = new Tree(draw);
+const tree = new Tree(draw, () => painter.askAnew());
 
 const heard = {
   view(answer) {
@@ -49,27 +50,24 @@ function ask() {
   worker.postMessage({ kind: "view", span_s: state.span_s, until: state.pausedAt, order, filter, trees: tree.known });
 }
 
-let isDrawing = false;
+const painter = new Painter(pieces);
 function draw() {
-  if (isDrawing) return;
-  isDrawing = true;
-  requestAnimationFrame(() => {
-    isDrawing = false;
-    if (state.view) drawView(state.view);
-  });
+  painter.ask();
 }
 
-function drawView(view) {
-  if (state.tab === "overview") {
-    figures.draw(view);
-    charts.draw(view, colours());
-    drawTables(view);
-  } else if (state.tab === "requests") {
-    requests.draw(view);
-  } else {
-    tree.draw(colours());
-  }
+function* pieces() {
+  const { view, tab } = state;
+  if (view === null) return;
   showState();
+  if (tab === "overview") {
+    figures.draw(view);
+    yield* charts.draw(view, colours());
+    yield* drawTables(view);
+  } else if (tab === "requests") {
+    yield* requests.draw(view);
+  } else {
+    yield* tree.draw(colours());
+  }
 }
 
 // --- what is looked at ---------------------------------------------------------------------------------------------
@@ -106,10 +104,11 @@ function showState() {
 // --- controls ------------------------------------------------------------------------------------------------------
 
 function setTab(tab) {
+  if (tab === "requests" && tab !== state.tab) requests.clear();
   state.tab = tab;
   for (const [name] of TABS) byId(name).hidden = name !== tab;
   ask();
-  draw();
+  painter.askAnew();
 }
 
 const chooseTab = choice(byId("tabs"), TABS, state.tab, setTab, ["tab", "aria-selected"]);

@@ -1,6 +1,6 @@
 // The list of requests: in which order, which are looked for, which one is chosen.
 
-import { byId, choice, element, table } from "./dom.js";
+import { byId, choice, element, table, tableRow } from "./dom.js";
 import { clock, count, duration } from "./format.js";
 
 const ORDERS = [
@@ -10,12 +10,13 @@ const ORDERS = [
   ["queued", "Queued"],
   ["failed", "Failed"],
 ];
+const TOGETHER = 8; // rows that are laid out at once
 const COLUMNS = [["ended"], ["request"], ["route"], ["outcome"], ["prompt", true], ["cached", true], ["output", true], ["first token", true], ["total", true]];
 
 export class Requests {
   /** Args: changed(): the list is to be asked for anew; chose(request_id). */
   constructor(changed, chose) {
-    Object.assign(this, { order: "newest", filter: "", chosen: null, shown: "", rows: [], chose });
+    Object.assign(this, { order: "newest", filter: "", chosen: null, marked: undefined, shown: null, rows: [], chose });
     choice(byId("orders"), ORDERS, this.order, (order) => {
       this.order = order;
       changed();
@@ -25,31 +26,60 @@ export class Requests {
       changed();
     });
     byId("rows").addEventListener("keydown", (event) => this.#key(event));
+    byId("rows").addEventListener("click", ({ target }) => {
+      const row = target.closest("tbody tr");
+      if (row) this.choose(row.sectionRowIndex);
+    });
     showNothing();
   }
 
-  draw({ requests }) {
-    byId("found").textContent = requests.found > requests.rows.length ? `${count(requests.rows.length)} of ${count(requests.found)}` : `${count(requests.found)} found`;
-    const shown = requests.rows.map((row) => row.request_id + row.at).join();
+  /** Before it is seen again: to lay out all of it at once takes long. */
+  clear() {
+    byId("rows").replaceChildren();
+    Object.assign(this, { rows: [], shown: null });
+  }
+
+  /** Row by row in the place of those before, so that the list stays where it was scrolled to. */
+  *draw({ requests: { found, rows } }) {
+    byId("found").textContent = found > rows.length ? `${count(rows.length)} of ${count(found)}` : `${count(found)} found`;
+    const shown = rows.map((row) => row.request_id + row.at).join();
     if (shown === this.shown) return; // what is pointed at stays where it is
+    this.shown = null; // until all stand there
+    const body = this.#body(rows);
+    for (const [number, row] of rows.entries()) {
+      this.#put(body, number, row);
+      if (number % TOGETHER) continue;
+      body.parentNode.offsetHeight; // laid out here, where the time is counted
+      yield;
+    }
+    while (this.rows.length > rows.length) this.rows.pop(), body.lastChild.remove();
     this.shown = shown;
-    this.rows = requests.rows;
-    const made = table(COLUMNS, requests.rows.map(cells), "No requests in this range.");
-    byId("rows").replaceChildren(made);
-    made.querySelectorAll("tbody tr").forEach((row, number) => {
-      row.setAttribute("aria-selected", false);
-      row.addEventListener("click", () => this.choose(number));
-    });
-    this.#mark();
+  }
+
+  /** Where the rows stand; there is none if there are none. */
+  #body(rows) {
+    const known = byId("rows").querySelector("tbody");
+    if (known && rows.length) return known;
+    this.rows = rows.slice(0, 1);
+    byId("rows").replaceChildren(table(COLUMNS, this.rows.map(cells), "No requests in this range."));
+    return byId("rows").querySelector("tbody");
+  }
+
+  #put(body, number, row) {
+    const made = tableRow(COLUMNS, cells(row));
+    if (number < this.rows.length) body.rows[number].replaceWith(made);
+    else body.append(made);
+    this.rows[number] = row;
+    if (row.request_id === this.chosen) this.#mark(number);
   }
 
   /** Args: number: of the row. */
   choose(number) {
-    const row = this.rows[Math.min(this.rows.length - 1, Math.max(0, number))];
-    if (row === undefined) return;
-    this.chosen = row.request_id;
-    this.#mark()?.scrollIntoView({ block: "nearest" });
-    this.chose(row.request_id);
+    const at = Math.min(this.rows.length - 1, Math.max(0, number));
+    if (at < 0) return;
+    this.chosen = this.rows[at].request_id;
+    this.#mark(at).scrollIntoView({ block: "nearest" });
+    this.chose(this.chosen);
   }
 
   move(step) {
@@ -57,14 +87,11 @@ export class Requests {
     this.choose(at < 0 ? 0 : at + step);
   }
 
-  #mark() {
-    let marked = null;
-    byId("rows").querySelectorAll("tbody tr").forEach((row, number) => {
-      const is = this.rows[number].request_id === this.chosen;
-      row.setAttribute("aria-selected", is);
-      if (is) marked = row;
-    });
-    return marked;
+  #mark(number) {
+    this.marked?.removeAttribute("aria-selected");
+    this.marked = byId("rows").querySelector("tbody").rows[number];
+    this.marked.setAttribute("aria-selected", true);
+    return this.marked;
   }
 
   #key(event) {

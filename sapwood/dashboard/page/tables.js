@@ -3,10 +3,13 @@
 import { byId, element, table } from "./dom.js";
 import { age, clock, count } from "./format.js";
 
-export function drawTables({ processes, errors, troubles, now }) {
+/** A piece for each. */
+export function* drawTables({ processes, errors, troubles, now }) {
   const sorted = [...processes].sort((one, other) => (one.name < other.name ? -1 : 1));
   fill("processes", [["process"], ["state"], ["age", true], ["restarts", true], ["last line", true]], sorted.map((one) => process(one, now)), "No processes yet.");
+  yield;
   fill("errors", [["error"], ["requests", true], ["last", true]], errors.map(kind), "None in this range.");
+  yield;
   fill("troubles", [["event"], ["lines", true], ["last", true]], troubles.map(kind), "None in this range.");
 }
 

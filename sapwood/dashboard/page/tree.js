@@ -13,18 +13,20 @@ const COLOURS = [
 const STEPS = { ArrowLeft: "parent", ArrowRight: "child", ArrowUp: "before", ArrowDown: "after" };
 
 export class Tree {
-  constructor(redraw) {
-    Object.assign(this, { redraw, trees: new Map(), executor: null, colour: "use", chosen: null, top: null });
+  /** Args: redraw(): if nothing but the chosen node has changed; redrawAll(). */
+  constructor(redraw, redrawAll) {
+    Object.assign(this, { redraw, redrawAll, trees: new Map(), executor: null, colour: "use", chosen: null, top: null, drawn: null });
     this.canvas = byId("nodes");
+    this.picture = document.createElement("canvas"); // of all nodes, while nothing but the chosen one changes
     choice(byId("colours"), COLOURS, this.colour, (colour) => {
       this.colour = colour;
-      redraw();
+      redrawAll();
     });
     this.canvas.addEventListener("pointermove", (event) => this.#choose(this.#at(event)));
     this.canvas.addEventListener("click", () => this.#lookInto(this.chosen));
     this.canvas.addEventListener("dblclick", () => this.#lookInto(null));
     this.canvas.addEventListener("keydown", (event) => this.#key(event));
-    new ResizeObserver(redraw).observe(this.canvas);
+    new ResizeObserver(redrawAll).observe(this.canvas);
   }
 
   /** When each executor's tree was told that is known here. */
@@ -46,25 +48,40 @@ export class Tree {
     choice(byId("executors"), names.map((name) => [name, name]), this.executor, (name) => {
       this.executor = name;
       this.chosen = this.top = null;
-      this.redraw();
+      this.redrawAll();
     });
   }
 
-  draw(colours) {
+  /** In pieces, and shown when all of it is there. */
+  *draw(colours) {
     const [width, height] = [this.canvas.clientWidth, this.canvas.clientHeight];
-    const pen = prepared(this.canvas, width, height);
+    if (!width || !height) return; // there is no such picture
     const tree = this.trees.get(this.executor);
     byId("scale").hidden = !tree;
-    if (!tree) return this.#say(null);
+    if (tree) yield* this.#drawAll(tree, width, height, colours);
+    const pen = prepared(this.canvas, width, height);
+    if (tree) pen.drawImage(this.picture, 0, 0, width, height);
+    if (tree && this.chosen) this.#outline(pen, colours);
+    this.#say(this.chosen);
+  }
+
+  /** All nodes, and what they mean; nothing if they stand there already. */
+  *#drawAll(tree, width, height, colours) {
+    const { top, colour } = this;
+    const wanted = [tree, top, colour, width, height, window.devicePixelRatio, colours];
+    if (this.drawn?.every((part, number) => part === wanted[number])) return;
+    this.drawn = null;
     this.frame = this.#frame(tree, width, height);
+    const pen = prepared(this.picture, width, height);
     drawAxis(pen, this.frame, width, height, colours);
-    for (const node of tree.nodes) this.#drawNode(pen, node, tree, colours);
-    pen.globalAlpha = 1;
-    if (this.chosen) this.#outline(pen, colours);
-    const [from, to] = this.colour === "use" ? ["just now", `${age(tree.oldest_s)} ago`] : [`${count(tree.most_hits)} hits`, "none"];
+    for (const node of tree.nodes) {
+      this.#drawNode(pen, node, tree, colours);
+      yield;
+    }
+    const [from, to] = colour === "use" ? ["just now", `${age(tree.oldest_s)} ago`] : [`${count(tree.most_hits)} hits`, "none"];
     byId("scale").replaceChildren(from, document.createElement("i"), to);
     byId("shape").textContent = `${tree.total > tree.nodes.length ? `the ${count(tree.nodes.length)} last used of ${count(tree.total)}` : count(tree.nodes.length)} nodes · ${count(tree.tokens)} tokens · longest ${count(tree.deepest)}`;
-    this.#say(this.chosen);
+    this.drawn = wanted;
   }
 
   /** What of the tree fills the canvas: all, or one node and what is below it. */
@@ -128,7 +145,7 @@ export class Tree {
 
   #lookInto(node) {
     this.top = node === this.top ? null : node;
-    this.redraw();
+    this.redrawAll();
   }
 
   #key(event) {

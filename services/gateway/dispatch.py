@@ -257,7 +257,7 @@ class Dispatcher:
     # --- commands out -------------------------------------------------------------------------------------------------
 
     def _tell(self, event: Event) -> None:
-        for command in self._journal.handle(event):
+        for command in self._journal.handle(event, self._clock()):
             self._carry_out(command)
 
     def _carry_out(self, command: Command) -> None:

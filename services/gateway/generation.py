@@ -53,6 +53,7 @@ class Work(msgspec.Struct, frozen=True):
     queue_s: float = 0.0
     compile_s: float = 0.0
     encode_s: float = 0.0
+    tokenizer_wait_s: float = 0.0
 
     def plus(self, other: Work) -> Work:
         return Work(*(getattr(self, name) + getattr(other, name) for name in self.__struct_fields__))

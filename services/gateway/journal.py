@@ -1,7 +1,7 @@
 """The journal of open requests: a pure state machine that sees each one through to exactly one end.
 
 It is the end-to-end rule. Whatever stage dies, hangs or forgets, what is known here of a request is enough to submit
-it again, and the client sees a pause. Knows no clock (time comes in ticks), no socket, no task and no HTTP.
+it again, and the client sees a pause. Knows no clock (time comes with events), no socket, no task and no HTTP.
 
 An attempt goes waiting → encoding → submitted; one whose prompt ids are known skips the tokenizer. A lost attempt is
 followed by the next, and from then on what arrives about the old one is stale and answered with an Abort.
@@ -80,8 +80,13 @@ class Journal:
     def open_requests(self) -> int:
         return len(self._open)
 
-    def handle(self, event: Event) -> list[Command]:
-        """Take one event in; the commands are to be carried out in order."""
+    def handle(self, event: Event, at_s: float | None = None) -> list[Command]:
+        """Take one event in; the commands are to be carried out in order.
+
+        Args:
+            at_s: when it came; None: about the time of the last tick.
+        """
+        self._now_s = self._now_s if at_s is None else at_s
         return self._decide(event) + self._start_waiting()
 
     def _decide(self, event: Event) -> list[Command]:
@@ -201,7 +206,7 @@ class Journal:
         if entry is None:
             return self._stale(message.request_id, message.attempt)
         entry.submitted(self._now_s)
-        entry.encoded(message.encode_s)
+        entry.encoded(message.encode_s, self._now_s)
         return []
 
     # --- the scheduler ------------------------------------------------------------------------------------------------
@@ -272,6 +277,7 @@ class Journal:
 
     def _queue(self, entry: OpenRequest) -> None:
         if entry.prompt_token_ids is None:
+            entry.wants_tokenizer(self._now_s)
             self._to_encode.add(entry.tenant, entry.request_id)
         else:
             self._to_submit[entry.request_id] = None
@@ -312,14 +318,14 @@ class Journal:
             return self._abandon(entry.request_id, wire.Error(message, "attempts_exhausted", status=500), "stale")
         if entry.fruitless == 1:
             return self._again(entry, reason)
-        entry.advance()
+        entry.advance(self._now_s)
         rest_s = min(FIRST_REST_S * 2 ** (entry.fruitless - 2), LONGEST_REST_S)
         self._resting[entry.request_id] = self._now_s + rest_s
         return [Retrying(entry.request_id, entry.attempt, reason, entry.trace_id)]
 
     def _again(self, entry: OpenRequest, reason: str) -> list[Command]:
         """The next attempt starts at once."""
-        entry.advance()
+        entry.advance(self._now_s)
         self._queue(entry)
         return [Retrying(entry.request_id, entry.attempt, reason, entry.trace_id)]
 
@@ -347,6 +353,7 @@ class Journal:
 
     def _forget(self, entry: OpenRequest) -> None:
         """What still arrives about it in the next moment was under way, and needs no answer."""
+        entry.ends(self._now_s)
         del self._open[entry.request_id]
         self._to_encode.remove(entry.tenant, entry.request_id)
         self._to_submit.pop(entry.request_id, None)

@@ -39,6 +39,7 @@ class OpenRequest:
     text_length: int = 0
     scored: bool = False  # the log-probabilities of the prompt that are asked for are delivered
     trace_id: str = ""
+    wants_tokenizer_s: float | None = None  # since then
     past_work: Work = field(default_factory=Work)  # of the attempts that are over
     present_work: Work = field(default_factory=Work)
     counts: wire.Counts | None = None  # of the first attempt that was heard of: later ones hit their own tokens
@@ -50,8 +51,9 @@ class OpenRequest:
     def is_called(self, tenant: str, client_id: str) -> bool:
         return self.request.client_id == client_id and self.tenant == tenant
 
-    def advance(self) -> None:
+    def advance(self, now_s: float) -> None:
         """Give up the present attempt."""
+        self.ends(now_s)
         self.past_work, self.present_work = self.work, Work()
         self.attempt += 1
         self.phase = "waiting"
@@ -87,18 +89,34 @@ class OpenRequest:
     def work(self) -> Work:
         return self.past_work.plus(self.present_work)
 
-    def encoded(self, encode_s: float) -> None:
+    def wants_tokenizer(self, now_s: float) -> None:
+        self.wants_tokenizer_s = now_s
+
+    def encoded(self, encode_s: float, now_s: float) -> None:
+        """What a tokenizer has not spent on it, it has waited for one, and on the way there and back."""
         self.present_work = msgspec.structs.replace(self.present_work, encode_s=encode_s)
+        self._waited_until(now_s - encode_s)
+
+    def ends(self, now_s: float) -> None:
+        """The present attempt does: one that has not come to the scheduler has waited for a tokenizer until now."""
+        if self.phase != "submitted":
+            self._waited_until(now_s)
+
+    def _waited_until(self, now_s: float) -> None:
+        if self.wants_tokenizer_s is not None:
+            wait_s = max(now_s - self.wants_tokenizer_s, 0.0)
+            self.present_work = msgspec.structs.replace(self.present_work, tokenizer_wait_s=wait_s)
+            self.wants_tokenizer_s = None
 
     def worked(self, counts: wire.Counts) -> None:
         """What the present attempt has cost by now."""
-        self.present_work = Work(
-            counts.forward_steps,
-            counts.forced_tokens,
-            counts.preemptions,
-            counts.queue_s,
-            counts.compile_s,
-            self.present_work.encode_s,
+        self.present_work = msgspec.structs.replace(
+            self.present_work,
+            forward_steps=counts.forward_steps,
+            forced_tokens=counts.forced_tokens,
+            preemptions=counts.preemptions,
+            queue_s=counts.queue_s,
+            compile_s=counts.compile_s,
         )
 
     def _scores(self, update: wire.TextUpdate) -> tuple[wire.TextLogprob, ...]:

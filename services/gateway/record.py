@@ -22,7 +22,7 @@ from shared.log_names import named
 Outcome = Literal["ok", "refused", "failed", "client_closed"]
 
 COUNTS = ("forced_tokens", "forward_steps", "preemptions")
-WAITS = ("encode_s", "queue_s", "compile_s")
+WAITS = ("tokenizer_wait_s", "encode_s", "queue_s", "compile_s")
 
 
 @dataclass

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-WAITS = ("encode", "compile", "queue")  # as one follows the other
+WAITS = ("tokenizer_wait", "encode", "compile", "queue")  # as one follows the other
 
 STANDARD_NAMES = {
     "status": "http.response.status_code",

@@ -353,6 +353,32 @@ def test_tenants_take_turns_at_a_tokenizer():
     assert sent == ["a1", "a2", "b1", "a3"]
 
 
+def test_a_wait_for_a_tokenizer_is_what_it_has_not_spent_on_encoding():
+    bench = Bench(tokenizer_credits=0)
+    bench.open()
+    bench.wait(1.0)
+    bench.tell(TokenizerJoined("t1", "tokenizer-1"))
+    bench.tell(TokenizerReady("t1", 1))
+    bench.journal.handle(EncodedBy("t1", wire.Encoded("r", 1, 0.25)), 103.5)
+    work = ending(bench.text(0, "ab", text_offset=0, finish_reason="stop")).work
+    assert (work.tokenizer_wait_s, work.encode_s) == (3.25, 0.25)
+
+
+def test_who_never_came_to_a_tokenizer_waited_for_it_in_each_attempt():
+    bench = Bench()
+    bench.open(timeout_s=5.0)
+    bench.wait(1.5)
+    bench.tell(TokenizerLeft("t1"))
+    assert ending(bench.wait(3.5)).work.tokenizer_wait_s == 5.0
+
+
+def test_who_came_to_the_scheduler_has_not_waited_for_a_tokenizer_until_its_end():
+    bench = Bench()
+    bench.open(timeout_s=5.0)
+    bench.tell(wire.Accepted("r", 1, PROMPT, 50))  # its Encoded is late
+    assert ending(bench.wait(5.0)).work.tokenizer_wait_s == 0.0
+
+
 def test_a_deadline_ends_the_request_and_its_work():
     bench = Bench()
     bench.open(timeout_s=5.0)

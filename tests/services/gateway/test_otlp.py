@@ -17,7 +17,7 @@ from services.gateway.traceparent import Parent
 TRACE, SPAN = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
 LINE = {"request_id": "r1", "route": "/generate", "status": 200, "outcome": "ok", "error": None, "stream": False}
 LINE |= {"total_s": 3.0}
-TIMES = {"read_s": 0.5, "encode_s": 0.25, "compile_s": 0.0, "queue_s": 0.0, "ttft_s": 2.0}
+TIMES = {"read_s": 0.5, "tokenizer_wait_s": 0.0, "encode_s": 0.25, "compile_s": 0.0, "queue_s": 0.0, "ttft_s": 2.0}
 TIMES |= {"completion_tokens": 4, "finish_reason": "length"}
 
 

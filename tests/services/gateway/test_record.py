@@ -32,6 +32,7 @@ async def test_a_request_has_one_line(lines):
     (line,) = requests()
     assert line.pop("total_s") >= line.pop("ttft_s") >= line.pop("read_s") > 0
     line.pop("tpot_s")
+    assert 0 < line.pop("tokenizer_wait_s") < 10
     assert line == {
         "event": "request",
         "log_level": "info",
@@ -92,11 +93,20 @@ async def test_the_trace_of_a_client_is_on_its_lines(tmp_path, tiny_card):
 def test_what_several_generations_cost_is_added_up_and_their_waits_are_not():
     record = RequestRecord("r", "/generate", Metrics(), samples=2)
     record.stream = Stream(2, lambda index: None)
-    for index, work in enumerate((Work(3, 1, 0, 0.5, 0.25, 0.125), Work(4, 2, 1, 0.75, 0.0, 0.25))):
+    for index, work in enumerate((Work(3, 1, 0, 0.5, 0.25, 0.125, 0.5), Work(4, 2, 1, 0.75, 0.0, 0.25))):
         record.stream.finish(index, Ending(Usage(), 1 + index, None, "stop", work=work))
     line = record.close(200)
-    names = ("forward_steps", "forced_tokens", "preemptions", "queue_s", "compile_s", "encode_s", "attempts")
-    assert [line[name] for name in names] == [7, 3, 1, 0.75, 0.25, 0.25, 2]
+    names = (
+        "forward_steps",
+        "forced_tokens",
+        "preemptions",
+        "queue_s",
+        "compile_s",
+        "encode_s",
+        "tokenizer_wait_s",
+        "attempts",
+    )
+    assert [line[name] for name in names] == [7, 3, 1, 0.75, 0.25, 0.25, 0.5, 2]
 
 
 def test_the_time_of_a_token_is_that_of_those_behind_the_first_output(monkeypatch):

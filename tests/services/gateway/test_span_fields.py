@@ -22,6 +22,7 @@ LINE = {
     "cached_tokens": 20,
     "completion_tokens": 7,
     "read_s": 0.5,
+    "tokenizer_wait_s": 0.125,
     "encode_s": 0.25,
     "compile_s": 0.0,
     "queue_s": 2.0,
@@ -36,26 +37,27 @@ seconds = st.floats(0, 100)
 def test_phases_follow_one_another_and_what_took_no_time_is_none():
     assert list(phases(LINE)) == [
         Phase("read", 0.0, 0.5),
-        Phase("encode", 0.5, 0.75),
-        Phase("queue", 0.75, 2.75),
-        Phase("prefill", 2.75, 4.0),
+        Phase("tokenizer_wait", 0.5, 0.625),
+        Phase("encode", 0.625, 0.875),
+        Phase("queue", 0.875, 2.875),
+        Phase("prefill", 2.875, 4.0),
         Phase("decode", 4.0, 10.0),
     ]
 
 
 def test_without_output_there_is_no_computing():
-    assert [phase.name for phase in phases(LINE | {"ttft_s": None})] == ["read", "encode", "queue"]
+    assert [phase.name for phase in phases(LINE | {"ttft_s": None})] == ["read", "tokenizer_wait", "encode", "queue"]
 
 
 def test_what_generates_nothing_has_no_phases():
     assert list(phases(REFUSED)) == []
 
 
-@given(st.lists(seconds, min_size=3, max_size=3), seconds, st.none() | seconds, seconds)
+@given(st.lists(seconds, min_size=4, max_size=4), seconds, st.none() | seconds, seconds)
 def test_they_cover_the_request_without_gaps_up_to_its_end(waits, read_s, prefill_s, decode_s):
     first_s = None if prefill_s is None else read_s + prefill_s
     total_s = (first_s or read_s) + decode_s
-    named = dict(zip(("encode_s", "compile_s", "queue_s"), waits, strict=True))
+    named = dict(zip(("tokenizer_wait_s", "encode_s", "compile_s", "queue_s"), waits, strict=True))
     found = list(phases({"read_s": read_s, "ttft_s": first_s, "total_s": total_s} | named))
     assert found[0].begin_s == 0
     assert all(before.end_s == after.begin_s for before, after in pairwise(found))
@@ -81,6 +83,7 @@ def test_fields_have_the_names_of_the_conventions_where_there_are_any():
         "sapwood.tenant": "a1b2",
         "sapwood.outcome": "ok",
         "sapwood.read_s": 0.5,
+        "sapwood.tokenizer_wait_s": 0.125,
         "sapwood.encode_s": 0.25,
         "sapwood.compile_s": 0.0,
         "sapwood.queue_s": 2.0,

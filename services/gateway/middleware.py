@@ -36,10 +36,11 @@ ADMIN_ROUTES = DASHBOARD | {"/cache", "/flush_cache", "/server_info", METRICS}  
 
 INTERNAL = wire.Error("the server made a mistake", "internal_error", status=500)
 BROKEN_BODY = wire.Error("the body cannot be read", "invalid_body")
-NO_KEY = wire.Error("an API key is needed: Authorization: Bearer KEY, or x-api-key: KEY", "invalid_api_key", status=401)
+HOW = "Authorization: Bearer KEY, or x-api-key: KEY"
+NO_KEY = wire.Error(f"an API key is needed: {HOW}", "invalid_api_key", status=401)
 TWO_KEYS = wire.Error("a header with a key is there more than once", "invalid_api_key", status=401)
 WRONG_KEY = wire.Error("this API key is not known here", "invalid_api_key", status=401)
-NO_ADMIN = wire.Error("this route needs the admin key", "admin_required", status=403)
+NO_ADMIN = wire.Error(f"this route needs the admin key: {HOW}", "admin_required", status=403)
 NO_PASSWORD = wire.Error(
     "the dashboard needs the admin key: as the password, with any user name", "invalid_api_key", status=401
 )

@@ -104,6 +104,13 @@ async def test_a_password_opens_nothing_else(served):
                 assert (response.status, response.headers["WWW-Authenticate"]) == (401, "Bearer"), (method, path)
 
 
+@pytest.mark.parametrize("keys", [KEYS, {"admin_key": "sk-root"}], ids=["keys", "admin key alone"])
+async def test_other_routes_for_operators_say_how_they_take_the_key(tmp_path, tiny_card, keys):
+    async with serving(tmp_path, tiny_card, **keys) as served:
+        _, reply, _ = await served.get("/server_info", headers=basic("anyone:sk-root"))
+        assert "Authorization: Bearer KEY, or x-api-key: KEY" in reply["error"]["message"]
+
+
 async def test_lines_as_they_are_written(served, logs):
     async with served.client.get("/dashboard/events", headers=ROOT) as response:
         assert (response.status, response.content_type) == (200, "text/event-stream")

@@ -6,6 +6,7 @@ import atexit
 import json
 import os
 import re
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
@@ -110,5 +111,11 @@ def _process(options: dict[str, Option], log_file: Path | None) -> ServerProcess
     if isinstance(key := secrets.get("SAPWOOD_GATEWAY__API_KEYS"), str):
         secrets["SAPWOOD_GATEWAY__API_KEYS"] = [key]
     environment = {variable: json.dumps(value) for variable, value in secrets.items()}
-    command = server_command({**options, "host": host, "port": str(port)})
-    return ServerProcess(command, f"http://{reached}:{port}", log_file, environment)
+    folder = None if options.get("run_dir") else _temporary_run_dir()
+    command = server_command({**options, "host": host, "port": str(port), "run_dir": folder or options["run_dir"]})
+    return ServerProcess(command, f"http://{reached}:{port}", log_file, environment, folder)
+
+
+def _temporary_run_dir() -> Path:
+    """By its name any later server on this machine sees that it may go, if this process ends before it can."""
+    return Path(tempfile.mkdtemp(prefix=f"sapwood-{os.getpid()}-"))

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -34,6 +35,7 @@ class ServerProcess:
     command: starts a server that answers at `url`, and "/ready" there with 200 once it takes requests.
     log_file: gets all that it prints; a temporary one by default.
     environment: beside what is there: what nobody is to see in the list of processes.
+    folder: of this server alone; removed when it has stopped.
     """
 
     def __init__(
@@ -42,10 +44,12 @@ class ServerProcess:
         url: str,
         log_file: Path | None = None,
         environment: Mapping[str, str] | None = None,
+        folder: Path | None = None,
     ) -> None:
         self.url = url
         self._command = command
         self._environment = dict(environment or {})
+        self._folder = folder
         self._is_temporary = log_file is None
         self.log_file = log_file or _temporary_file()
         self._process: subprocess.Popen[bytes] | None = None
@@ -58,6 +62,7 @@ class ServerProcess:
     def start(self, timeout_s: float) -> None:
         """Return when it takes requests. Raises NotStarted, with what it said last."""
         if _answers(self.url):
+            self._tidy()
             raise NotStarted(f"something answers at {self.url} already", "")
         keeper = [sys.executable, "-P", "-m", "sapwood.keeper", *self._command]
         package_parent = str(Path(__file__).resolve().parent.parent)
@@ -90,8 +95,13 @@ class ServerProcess:
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)  # its children have lifelines of their own
             process.wait()
+        self._tidy()
+
+    def _tidy(self) -> None:
         if self._is_temporary:
             self.log_file.unlink(missing_ok=True)
+        if self._folder is not None:
+            shutil.rmtree(self._folder, ignore_errors=True)
 
     def _leave_to_the_parent(self) -> None:
         """In a forked child, whose copy of the lifeline would outlast the parent's."""

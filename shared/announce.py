@@ -29,12 +29,18 @@ async def announce_ready(config: Config) -> None:
     logging.say(
         f"\nSapwood is ready at {address} with {card.model_id} ({time.monotonic() - started_s:.1f} s). Try:\n\n"
         f"  curl {address}/v1/chat/completions -H 'Content-Type: application/json'{_key_header(config)} -d '{body}'\n\n"
+        f"{_logs(config)}"
     )
 
 
 def _address(config: Config) -> str:
     host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(config.gateway.host, config.gateway.host)
     return f"http://[{host}]:{config.gateway.port}" if ":" in host else f"http://{host}:{config.gateway.port}"
+
+
+def _logs(config: Config) -> str:
+    folder = config.logging.kept_in(config.run_dir)
+    return "" if folder is None else f"Logs: {folder}\n\n"
 
 
 def _key_header(config: Config) -> str:

@@ -197,7 +197,7 @@ class ConstraintsConfig(Section, frozen=True):
 
 class LoggingConfig(Section, frozen=True):
     level: Literal["debug", "info", "warning", "error"] = "info"
-    format: Literal["json", "console"] = "json"
+    format: Literal["auto", "json", "console"] = "auto"  # of stdout; auto: console on a terminal, else json
     directory: str | None = None  # where each process keeps its lines too, as JSON; null: see `kept_in`
     max_file_bytes: PositiveInt = 64 * 1024 * 1024  # of one file there; one older one is kept beside it
     step_every_s: PositiveFloat = 1.0  # how often scheduler and executors tell of their steps, while there are any
@@ -220,7 +220,7 @@ class SupervisorConfig(Section, frozen=True):
 
 
 class Config(Section, frozen=True):
-    run_dir: str = ""  # sockets, status files and the prepared configuration; private to the user
+    run_dir: str = ""  # sockets, status files, logs, the resolved configuration; by default see shared.run_dir
     model: ModelConfig = ModelConfig()
     links: LinksConfig = LinksConfig()
     gateway: GatewayConfig = GatewayConfig()

@@ -6,6 +6,7 @@ Names follow SGLang's where the meaning is the same. What a flag asks for and th
 from __future__ import annotations
 
 import argparse
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any, get_args
 
@@ -14,6 +15,12 @@ import yaml
 from shared.config import ConfigError, EvictionPolicy, Policy
 
 SERVICES = ("gateway", "tokenizer", "scheduler", "executor", "detokenizer")
+
+OF_A_PLACE = frozenset({"--run-dir", "--port"})  # flags that say which server's processes are meant
+OF_A_MODEL = frozenset(  # and those that say what its executors compute, and how
+    {"--model-path", "--context-length", "--device", "--dtype", "--weights", "--kv-cache-dtype", "--attention-backend"}
+    | {"--threads", "--log-level", "--log-format"}
+)
 
 _POLICIES = ", ".join(get_args(Policy))
 _EVICTION_POLICIES = ", ".join(get_args(EvictionPolicy))
@@ -29,7 +36,7 @@ _VALUES: tuple[tuple[str, str, Any, str], ...] = (
     ("--admin-api-key", "gateway.admin_key", str, "the key of the admin routes"),
     ("--admin-api-key-file", "gateway.admin_key_file", str, "a file that holds the key of the admin routes"),
     ("--log-level", "logging.level", str, "debug, info, warning or error"),
-    ("--log-format", "logging.format", str, "json or console"),
+    ("--log-format", "logging.format", str, "json or console (console on a terminal, else json)"),
     ("--otlp-traces-endpoint", "tracing.endpoint", str, "an OpenTelemetry collector to send traces to, over HTTP"),
     ("--device", "executor.device", str, "cpu or cuda"),
     ("--dtype", "executor.dtype", str, "of the arithmetic: bfloat16, float16, or float32, then also of weights and KV"),
@@ -54,7 +61,7 @@ _VALUES: tuple[tuple[str, str, Any, str], ...] = (
     ("--max-running-requests", "scheduler.max_running_requests", int, "requests that hold KV at once"),
     ("--tokenizers", "tokenizer.replicas", int, "tokenizer processes"),
     ("--detokenizers", "detokenizer.replicas", int, "detokenizer processes"),
-    ("--run-dir", "run_dir", str, "where sockets and status files lie"),
+    ("--run-dir", "run_dir", str, "where sockets and logs lie (in ~/.local/state/sapwood, one for each port)"),
 )
 _SWITCHES: tuple[tuple[str, str, bool | str, str], ...] = (
     ("--disable-radix-cache", "executor.disable_radix_cache", True, "compute every prompt anew"),
@@ -72,15 +79,31 @@ _SWITCHES: tuple[tuple[str, str, bool | str, str], ...] = (
 )
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def add_arguments(parser: argparse.ArgumentParser, shown: Collection[str] | None = None) -> None:
+    """`shown`: the flags that matter to this command; the others are taken, and not listed. By default all matter."""
+
+    if shown is not None:
+        parser.usage = f"{parser.prog} [OPTION …]"
+
+    def listed(flag: str, text: str) -> str:
+        return text if shown is None or flag in shown else argparse.SUPPRESS
+
     for flag, key, kind, text in _VALUES:
-        parser.add_argument(flag, dest=key, type=kind, help=text)
+        parser.add_argument(flag, dest=key, type=kind, help=listed(flag, text))
     groups = {key: parser.add_mutually_exclusive_group() for key in dict.fromkeys(key for _, key, *_ in _SWITCHES)}
     for flag, key, value, text in _SWITCHES:
-        groups[key].add_argument(flag, dest=key, action="store_const", const=value, help=text)
-    parser.add_argument("--api-key", action="append", default=[], help="an API key; may be given several times")
-    parser.add_argument("--tp", "--tensor-parallel-size", type=int, default=1, help="devices that share one model")
-    parser.add_argument("--enable-flashinfer", action="store_true", help="FlashInfer kernels (needs CUDA)")
+        groups[key].add_argument(flag, dest=key, action="store_const", const=value, help=listed(flag, text))
+    parser.add_argument(
+        "--api-key", action="append", default=[], help=listed("--api-key", "an API key; may be given several times")
+    )
+    parser.add_argument(
+        "--tp", "--tensor-parallel-size", type=int, default=1, help=listed("--tp", "devices that share one model")
+    )
+    parser.add_argument(
+        "--enable-flashinfer",
+        action="store_true",
+        help=listed("--enable-flashinfer", "FlashInfer kernels (needs CUDA)"),
+    )
     parser.add_argument("--config", help="a YAML file; flags win over it")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="any key of the configuration")
 

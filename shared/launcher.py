@@ -1,33 +1,27 @@
 """`sapwood serve`: every stage on this machine under one supervisor. `sapwood run STAGE`: one stage under its own.
 
-Resolves the configuration once, prepares the model folder, writes both down in a private run directory, and hands
-over to `shared.supervise`. Does not import any service: they are processes of their own.
+Resolves the configuration once, prepares the model folder, writes both down in the run directory, and hands over to
+`shared.supervise`. Does not import any service: they are processes of their own.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
-import contextlib
-import fcntl
 import os
-import shutil
 import signal
 import socket
-import stat
 import subprocess
 import sys
-import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TextIO
 
 import msgspec
 import uvloop
 
 from sapwood.output import until_the_reader_stops
 from shared import config as configuration
-from shared import flags, logging
+from shared import flags, logging, run_dir
 from shared.announce import announce_ready
 from shared.config import Config, ConfigError
 from shared.cores import usable_cores
@@ -48,7 +42,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     run.add_argument("service", choices=flags.SERVICES)
     flags.add_arguments(run)
     prepare = commands.add_parser("prepare", help="convert and compile once, so that later starts are quick")
-    flags.add_arguments(prepare)
+    flags.add_arguments(prepare, flags.OF_A_MODEL)
     keys = commands.add_parser("link-keys", help="make the keys of the links between machines")
     keys.add_argument("folder", type=Path, help="where; what is there already is kept")
     arguments = parser.parse_args(argv)
@@ -65,69 +59,42 @@ def _dispatch(arguments: argparse.Namespace) -> int:
         return 0
     config = configuration.load(arguments.config, environment=os.environ, overrides=flags.overrides(arguments))
     source_path(config.model)
+    run_dir.remove_stale()
     if arguments.command == "serve":
         _check_port(config)
-    with _run_directory(config) as config:
-        if arguments.command == "serve":
-            config = _keeping_logs(config)
-        name = f"{arguments.service}-{socket.gethostname()}" if arguments.command == "run" else ""  # containers differ
-        _log_as(f"supervisor-{name}" if name else "supervisor", config)
-        prepared = _prepare(_write_config(config))
-        config = msgspec.structs.replace(config, model=msgspec.structs.replace(config.model, prepared=prepared))
-        if arguments.command == "prepare":
-            _warm_up(_write_config(config))
-            return 0
-        if arguments.command == "serve":
-            config = _share_cores(config)
-        config_file = _write_config(config)
-        if arguments.command == "run":
-            return uvloop.run(_supervise(config, [_spec(arguments.service, name, config_file)]))
-        return uvloop.run(_supervise(config, _all_specs(config, config_file), announce=True))
+        with run_dir.lasting(config) as config:
+            return _serve(config)
+    with run_dir.named_or_temporary(config) as config:
+        return _run(config, arguments.service) if arguments.command == "run" else _prepare_alone(config)
 
 
-@contextlib.contextmanager
-def _run_directory(config: Config) -> Iterator[Config]:
-    """The configuration with a run directory that is ours alone; a temporary one is removed after."""
-    if config.run_dir:
-        with _lock(Path(config.run_dir)):
-            yield config
-        return
-    _remove_stale_directories()
-    folder = tempfile.mkdtemp(prefix=f"sapwood-{os.getpid()}-")
-    try:
-        yield msgspec.structs.replace(config, run_dir=folder)
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+def _serve(config: Config) -> int:
+    config = _share_cores(_prepared(_keeping_logs(config), "supervisor"))
+    return uvloop.run(_supervise(config, _all_specs(config, _write_config(config)), announce=True))
 
 
-def _lock(run_dir: Path) -> TextIO:
-    """Make the run directory ours until the file returned is closed: two deployments in one would mix up."""
-    try:
-        run_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
-        if run_dir.stat().st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-            raise ConfigError(f"run_dir: others may put files into {run_dir}; chmod 700 it")
-        lock = (run_dir / "lock").open("w")
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError as error:
-        raise ConfigError(f"run_dir: another sapwood uses {run_dir}") from error
-    except OSError as error:
-        raise ConfigError(f"run_dir: {error}") from error
-    return lock
+def _run(config: Config, service: str) -> int:
+    name = f"{service}-{socket.gethostname()}"  # containers differ
+    config = _prepared(config, f"supervisor-{name}")
+    return uvloop.run(_supervise(config, [_spec(service, name, _write_config(config))]))
 
 
-def _remove_stale_directories() -> None:
-    """What supervisors that were killed could not remove themselves."""
-    for folder in Path(tempfile.gettempdir()).glob("sapwood-*-*"):
-        owner = folder.name.split("-")[1]
-        with contextlib.suppress(FileNotFoundError):  # another launcher was faster
-            if owner.isdigit() and folder.stat().st_uid == os.getuid() and not Path(f"/proc/{owner}").exists():
-                shutil.rmtree(folder, ignore_errors=True)
+def _prepare_alone(config: Config) -> int:
+    _warm_up(_write_config(_prepared(config, "supervisor")))
+    return 0
+
+
+def _prepared(config: Config, supervisor: str) -> Config:
+    """With the model's folder made; from here on there are logs."""
+    _log_as(supervisor, config)
+    folder = _prepare(_write_config(config))
+    return msgspec.structs.replace(config, model=msgspec.structs.replace(config.model, prepared=folder))
 
 
 def _write_config(config: Config) -> Path:
-    path = Path(config.run_dir) / "config.yaml"
+    path = run_dir.config_file(config.run_dir)
     path.unlink(missing_ok=True)
-    path.touch(mode=0o600)  # there are keys in it
+    path.touch(mode=0o600)
     path.write_bytes(configuration.dump(config))
     return path
 
@@ -167,7 +134,7 @@ def _keeping_logs(config: Config) -> Config:
 def _log_as(name: str, config: Config) -> None:
     settings = config.logging
     file = log_file(settings, config.run_dir, name)
-    logging.configure(name, level=settings.level, json_lines=settings.format == "json", file=file)
+    logging.configure(name, level=settings.level, form=settings.format, file=file)
 
 
 def _share_cores(config: Config) -> Config:
@@ -223,13 +190,17 @@ async def _supervise(config: Config, specs: list[ProcessSpec], *, announce: bool
     waits = [asyncio.create_task(stopping.wait()), asyncio.create_task(supervisor.fatal())]
     announcing = asyncio.create_task(announce_ready(config)) if announce else None
     await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
-    code = 0 if stopping.is_set() else await supervisor.fatal()
+    given_up = None if stopping.is_set() else await supervisor.fatal()
     if announcing is not None:
         announcing.cancel()
     await supervisor.stop()
     for wait in waits:
         wait.cancel()
-    return code
+    if given_up is None:
+        return 0
+    logging.drain()
+    print(f"sapwood: {given_up.process} cannot start: {flags.named(given_up.reason)}", file=sys.stderr)
+    return given_up.code
 
 
 if __name__ == "__main__":

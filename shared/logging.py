@@ -1,6 +1,7 @@
 """Logs: one JSON object a line on stdout, with service and whatever else is bound. Knows structlog, nothing of ours.
 
-A second writer gets the same lines, always as JSON (`shared.log_files`). docs/logs.md lists the events.
+On a terminal it is a line for people. A second writer gets the same lines, always as JSON (`shared.log_files`).
+docs/logs.md lists the events.
 
 Nobody waits for a line to be written (`shared.log_writer`). Prompts, outputs and keys are not logged, and what else
 may come from a client is made fit (`shared.log_text`). Event names are stable: dashboards are built from them.
@@ -11,11 +12,12 @@ from __future__ import annotations
 import atexit
 import logging as stdlib
 import sys
-from typing import Any, BinaryIO, TextIO, cast
+from typing import Any, BinaryIO, Literal, TextIO, TypeAlias, cast
 
 import msgspec
 import structlog
 
+from sapwood.commands.terminal import paint_for
 from shared.log_text import LONGEST_MESSAGE, exception_text, plain
 from shared.log_writer import LineWriter
 
@@ -23,8 +25,12 @@ _stdout = LineWriter(1)  # the process has one
 _kept: list[LineWriter] = []  # and these beside it
 
 
-def configure(service: str, *, level: str = "info", json_lines: bool = True, file: LineWriter | None = None) -> None:
+Form: TypeAlias = Literal["auto", "json", "console"]  # auto: for people on a terminal, else JSON
+
+
+def configure(service: str, *, level: str = "info", form: Form = "auto", file: LineWriter | None = None) -> None:
     """Set up logging of this process; `service` stands on every line, whichever thread writes it."""
+    json_lines = form == "json" or (form == "auto" and not sys.stdout.isatty())
     if file is not None:
         _kept.append(file)
 
@@ -98,7 +104,8 @@ def _rendering(file: LineWriter | None, console: structlog.dev.ConsoleRenderer |
 
 
 def _console() -> structlog.dev.ConsoleRenderer:
-    return structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)
+    colours = paint_for(sys.stdout).has_colours
+    return structlog.dev.ConsoleRenderer(colors=colours, exception_formatter=structlog.dev.plain_traceback)
 
 
 def _factory(json_lines: bool) -> structlog.typing.WrappedLogger:

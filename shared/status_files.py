@@ -19,7 +19,8 @@ class Trouble(NamedTuple):
     next_start_s: float | None  # until it is started again, where it waits for that
 
     def __str__(self) -> str:
-        past = f"{self.state} for {self.state_s:.0f} s, started again {self.restarts} times"
+        times = {0: "", 1: ", started again once"}.get(self.restarts, f", started again {self.restarts} times")
+        past = f"{self.state} for {self.state_s:.0f} s{times}"
         return past if self.next_start_s is None else f"{past}, next in {self.next_start_s:.1f} s"
 
 

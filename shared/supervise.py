@@ -15,11 +15,11 @@ import socket
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from shared import logging
 from shared.config import SupervisorConfig
-from shared.service import EXIT_BROKEN, EXIT_CONFIG, HUNG, LIFELINE_VARIABLE, READY
+from shared.service import COMPILING, ENDING, EXIT_BROKEN, EXIT_CONFIG, HUNG, LIFELINE_VARIABLE, READY
 
 BACK_OFF_FIRST_S = 0.2
 BACK_OFF_LAST_S = 10.0
@@ -27,7 +27,10 @@ BACK_OFF_LAST_READY_S = 1.0  # of one that can start: its work may have crashed 
 STABLE_S = 30.0  # a process that ran for so long starts its back-off anew
 MOST_FALSE_STARTS = 5  # of a process that was never ready, before all is given up
 
-State = Literal["starting", "ready", "waiting", "stopped"]
+LAST_WORDS_S = 1.0  # to read them, of a process that has ended
+LONGEST_WORDS = 8192  # bytes, read at once
+
+State = Literal["starting", "compiling", "ready", "waiting", "stopped"]
 
 
 @dataclass(frozen=True)
@@ -46,7 +49,16 @@ class _Child:
     process: asyncio.subprocess.Process | None = None
     restarts: int = 0
     was_ready: bool = False
+    reason: str | None = None  # that it ended last, as far as it is known
     keeper: asyncio.Task[None] | None = None
+
+
+class GivenUp(NamedTuple):
+    """A process that ends in a way that a restart would not cure."""
+
+    process: str
+    code: int
+    reason: str
 
 
 class BackOff:
@@ -75,7 +87,7 @@ class Supervisor:
         self._status_dir = status_dir
         self._log = logging.get()
         self._stopping = False
-        self._fatal: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        self._fatal: asyncio.Future[GivenUp] = asyncio.get_running_loop().create_future()
 
     async def start(self) -> None:
         """Start all processes; they are kept running from now on."""
@@ -85,8 +97,8 @@ class Supervisor:
         for child in self._children:
             child.keeper = asyncio.create_task(self._keep(child))
 
-    async def fatal(self) -> int:
-        """Wait until a process ends in a way that a restart would not cure; returns its exit code."""
+    async def fatal(self) -> GivenUp:
+        """Wait until there is one."""
         return await asyncio.shield(self._fatal)
 
     def all_ready(self) -> bool:
@@ -113,12 +125,14 @@ class Supervisor:
             try:
                 code = await self._run_once(child)
             except OSError as error:
-                self._log.error("cannot_start", process=child.spec.name, reason=str(error))
+                child.reason = str(error)
+                self._log.error("cannot_start", process=child.spec.name, reason=child.reason)
             if self._stopping:
                 break
-            self._log.warning("process_ended", process=child.spec.name, code=code)
+            tell = self._log.info if code == 0 else self._log.warning
+            tell("process_ended", process=child.spec.name, code=code)
             if not child.was_ready and (code == EXIT_CONFIG or child.restarts + 1 >= MOST_FALSE_STARTS):
-                self._give_up(child, EXIT_CONFIG if code == EXIT_CONFIG else EXIT_BROKEN)
+                self._give_up(child, code)
                 return  # what has worked before is tried for ever
             pause_s = back_off.after(time.monotonic() - started_s, was_ready=child.state == "ready")
             self._note(child, "waiting", pause_s)
@@ -126,11 +140,11 @@ class Supervisor:
             child.restarts += 1
         self._note(child, "stopped")
 
-    def _give_up(self, child: _Child, code: int) -> None:
-        reason = "its own lines above say why"
-        self._log.error("never_ready", process=child.spec.name, starts=child.restarts + 1, reason=reason)
+    def _give_up(self, child: _Child, code: int | None) -> None:
+        name, reason = child.spec.name, child.reason or f"it ends with code {code}; its own lines may say why"
+        self._log.error("never_ready", process=name, starts=child.restarts + 1, reason=reason)
         if not self._fatal.done():
-            self._fatal.set_result(code)
+            self._fatal.set_result(GivenUp(name, EXIT_CONFIG if code == EXIT_CONFIG else EXIT_BROKEN, reason))
 
     async def _run_once(self, child: _Child) -> int:
         """The exit code. Raises OSError if the process cannot be started for lack of memory or descriptors."""
@@ -139,10 +153,13 @@ class Supervisor:
             ours.setblocking(False)
             child.process = await self._spawn(child.spec, theirs)
             theirs.close()
+            child.reason = None
             self._note(child, "starting")
             watch = asyncio.create_task(self._watch(child, ours))
             try:
-                return await child.process.wait()
+                code = await child.process.wait()
+                await asyncio.wait({watch}, timeout=LAST_WORDS_S)
+                return code
             finally:
                 watch.cancel()
                 with contextlib.suppress(asyncio.CancelledError):
@@ -159,12 +176,17 @@ class Supervisor:
         limit_s = self._config.start_timeout_s
         while True:
             try:
-                said = await asyncio.wait_for(loop.sock_recv(lifeline, 256), limit_s)
+                said = await asyncio.wait_for(loop.sock_recv(lifeline, LONGEST_WORDS), limit_s)
             except TimeoutError:
                 self._kill(child, f"no progress for {limit_s:g} s")
                 return
+            said, _, reason = said.partition(ENDING)
+            if reason:
+                child.reason = reason.decode(errors="replace")
             if not said:
                 return
+            if said.startswith(COMPILING):
+                self._note(child, "compiling")
             if HUNG in said:
                 self._kill(child, f"its work stands still for {self._config.hang_timeout_s:g} s")
                 return
@@ -179,6 +201,7 @@ class Supervisor:
 
     def _kill(self, child: _Child, reason: str) -> None:
         if child.process is not None and child.process.returncode is None:
+            child.reason = reason
             self._log.error("process_killed", process=child.spec.name, reason=reason)
             with contextlib.suppress(ProcessLookupError):
                 child.process.send_signal(signal.SIGKILL)

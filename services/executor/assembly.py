@@ -5,6 +5,7 @@ Knows how the parts fit together. Called once, in the thread that will run the s
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -43,15 +44,15 @@ class Assembled:
     compiler: Compiler | None = None  # for the event loop; None: the model cannot be constrained
 
 
-def assemble(config: Config) -> Assembled:
-    """Raises ConfigError if the device, the model or the memory is not there."""
+def assemble(config: Config, on_compiling: Callable[[], None] = lambda: None) -> Assembled:
+    """Raises ConfigError if the device, the model or the memory is not there. `on_compiling`: see `load_engine`."""
     settings = config.executor
     threads = settings.threads or min(usable_cores(), torch.get_num_threads())  # torch counts no siblings
     torch.set_num_threads(threads)
     device = _device(settings)
     card = load_card(config.model)
     folder = prepared_folder(config.model)
-    model = load_engine(settings, folder, device, threads)
+    model = load_engine(settings, folder, device, threads, on_compiling)
     dtype = model.kv_dtype if settings.chosen_kv_dtype == "auto" else getattr(torch, settings.chosen_kv_dtype)
     capacity = decide_capacity(
         settings,

@@ -5,7 +5,10 @@ Knows what each of them needs.
 
 from __future__ import annotations
 
+import threading
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -23,6 +26,7 @@ from shared import logging
 from shared.config import ConfigError, ExecutorConfig
 
 WARM_UP_TOKENS = 32
+COMPILING_AFTER_S = 3.0  # what was compiled before is read in sooner
 
 
 class Engine(ForwardModel, Protocol):
@@ -34,8 +38,18 @@ class Engine(ForwardModel, Protocol):
         """Of the KV pool, if nothing else is asked for."""
 
 
-def load_engine(settings: ExecutorConfig, folder: Path, device: torch.device, threads: int) -> Engine:
-    """Raises ConfigError if the model cannot be read, or not be computed as the settings ask for."""
+def load_engine(
+    settings: ExecutorConfig,
+    folder: Path,
+    device: torch.device,
+    threads: int,
+    on_compiling: Callable[[], None] = lambda: None,
+) -> Engine:
+    """Raises ConfigError if the model cannot be read, or not be computed as the settings ask for.
+
+    Args:
+        on_compiling: called, in another thread, if the kernels have to be compiled.
+    """
     shape = read_shape(folder)
     obstacle = _obstacle(settings, shape, device)
     if obstacle is None:
@@ -43,7 +57,8 @@ def load_engine(settings: ExecutorConfig, folder: Path, device: torch.device, th
 
         form = "native" if settings.chosen_weights == "auto" else settings.chosen_weights
         model = load_fused(folder, form=form, threads=threads)
-        _warm_up(model, shape.max_position)
+        with _told_if_slow(on_compiling):
+            _warm_up(model, shape.max_position)
         return model
     for key, value in (("attention", "cpu"), ("weights", "native")):
         if getattr(settings, key) == value:
@@ -56,6 +71,21 @@ def load_engine(settings: ExecutorConfig, folder: Path, device: torch.device, th
         dtype=getattr(torch, settings.chosen_dtype),
         weights="float16" if settings.weights == "float16" else "float32",
     )
+
+
+@contextmanager
+def _told_if_slow(on_compiling: Callable[[], None]) -> Iterator[None]:
+    def tell() -> None:
+        logging.get().info("compiling", reason="the first start here; it takes up to a minute, once")
+        on_compiling()
+
+    timer = threading.Timer(COMPILING_AFTER_S, tell)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
 
 
 def _warm_up(engine: Engine, max_position: int) -> None:

@@ -223,4 +223,4 @@ class ExecutorService:
 
 def build(context: Context) -> Service:
     threading.stack_size(STACK_BYTES)  # of all threads from here on
-    return ExecutorService(context, lambda: assemble(context.config))
+    return ExecutorService(context, lambda: assemble(context.config, context.compiling))

@@ -24,7 +24,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="warm_up", description="Compile what computes the configured model.")
     parser.add_argument("--config", type=Path, help="the configuration file (YAML)")
     config = load(parser.parse_args().config)
-    logging.configure("prepare", level=config.logging.level, json_lines=config.logging.format == "json")
+    logging.configure("prepare", level=config.logging.level, form=config.logging.format)
     device = torch.device(config.executor.device)
     if device.type != "cpu":  # what a device runs is compiled on it
         return

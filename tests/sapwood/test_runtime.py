@@ -1,6 +1,9 @@
 """What a Runtime makes of what it is told; one that really serves a model is in tests/integration/test_runtime.py."""
 
 import atexit
+import os
+import tempfile
+from pathlib import Path
 
 import pytest
 
@@ -13,8 +16,9 @@ from sapwood.runtime import Runtime
 class NoProcess:
     """Stands for the server's process."""
 
-    def __init__(self, command, url, log_file, environment):
+    def __init__(self, command, url, log_file, environment, folder):
         self.command, self.url, self.log_file, self.environment = command, url, log_file, environment
+        self.folder = folder
         self.is_running = False
 
     def start(self, timeout_s):
@@ -34,7 +38,8 @@ def at_exit(monkeypatch):
 
 
 @pytest.fixture
-def no_process(monkeypatch, at_exit):
+def no_process(monkeypatch, at_exit, tmp_path):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     monkeypatch.setattr(runtime, "ServerProcess", NoProcess)
     monkeypatch.setattr(runtime, "free_port", lambda: 4321)
 
@@ -50,10 +55,24 @@ def options_of(started):
 def test_a_model_is_served_on_a_free_port_of_this_machine(no_process, arguments):
     started = Runtime(**arguments, page_size=16)
     expected = {"--model-path": "/models/m", "--page-size": "16", "--host": "127.0.0.1", "--port": "4321"}
-    assert options_of(started) == expected
+    assert options_of(started).items() >= expected.items()
     assert started.url == "http://127.0.0.1:4321"
     assert started._process.is_running
     started.shutdown()
+
+
+@pytest.mark.parametrize("named", [{}, {"run_dir": None}])
+def test_its_run_directory_is_its_own(no_process, tmp_path, named):
+    started = Runtime(**named)
+    folder = options_of(started)["--run-dir"]
+    assert list(tmp_path.iterdir()) == [Path(folder)] == [started._process.folder]
+    assert folder.startswith(f"{tmp_path}/sapwood-{os.getpid()}-")
+
+
+def test_a_run_directory_that_is_named_is_taken_and_stays(no_process, tmp_path):
+    started = Runtime(run_dir=tmp_path / "run")
+    assert options_of(started)["--run-dir"] == f"{tmp_path}/run"
+    assert started._process.folder is None
 
 
 def test_without_a_model_it_is_the_server_s_own_default(no_process):

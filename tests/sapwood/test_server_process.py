@@ -59,6 +59,15 @@ def test_it_answers_once_it_is_started_and_is_gone_once_it_is_stopped(tmp_path):
     assert (tmp_path / "log").read_text().split() == ["listening", "stopping"]
 
 
+def test_its_folder_goes_with_it(tmp_path):
+    folder = tmp_path / "run"
+    folder.mkdir()
+    command = [sys.executable, "-c", "raise SystemExit"]
+    with pytest.raises(NotStarted):
+        ServerProcess(command, "http://127.0.0.1:9", tmp_path / "log", folder=folder).start(30)
+    assert [path.name for path in tmp_path.iterdir()] == ["log"]
+
+
 def test_a_server_that_ends_at_once_is_told_with_its_last_words():
     failing = ServerProcess([sys.executable, "-c", "import sys; sys.exit('no such model')"], "http://127.0.0.1:9")
     with pytest.raises(NotStarted, match="ended with code 1; it said:\nno such model") as failure:

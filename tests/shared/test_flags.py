@@ -1,4 +1,5 @@
 import argparse
+import re
 
 import pytest
 
@@ -17,6 +18,17 @@ def helptext():
     parser = argparse.ArgumentParser()
     flags.add_arguments(parser)
     return parser.format_help()
+
+
+def test_a_command_lists_what_matters_to_it_and_takes_all():
+    parser = argparse.ArgumentParser()
+    flags.add_arguments(parser, flags.OF_A_PLACE)
+    assert set(re.findall(r"--[a-z-]+", parser.format_help())) == {*flags.OF_A_PLACE, "--config", "--set", "--help"}
+    assert flags.overrides(parser.parse_args(["--threads", "3"])) == {"executor.threads": 3}
+
+
+def test_what_is_listed_for_a_model_is_a_flag(helptext):
+    assert all(f"{flag} " in helptext for flag in flags.OF_A_MODEL)
 
 
 def test_no_flag_overrides_nothing():

@@ -7,10 +7,12 @@ import re
 import socket
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from sapwood import __version__
+from sapwood.local_server import local_run_dir
 from sapwood.server_code import missing_server_modules, server_root
 from shared import launcher
 from shared.config import load
@@ -97,7 +99,16 @@ def test_a_run_directory_that_cannot_be_made_is_one_clear_line():
 def test_health_without_processes(tmp_path):
     done = sapwood("health", "--run-dir", str(tmp_path))
     assert done.returncode == 1
-    assert "no process" in done.stdout
+    assert f"no process in {tmp_path};" in done.stdout
+
+
+def test_health_finds_the_server_of_this_machine_by_its_port(tmp_path):
+    status = local_run_dir(30000).relative_to(Path.home()) / "status"
+    (tmp_path / status).mkdir(parents=True)
+    (tmp_path / status / "gateway.json").write_text(json.dumps({"state": "ready", "restarts": 0}))
+    assert sapwood("health", HOME=str(tmp_path)).returncode == 0
+    other = sapwood("health", "--port", "30001", HOME=str(tmp_path))
+    assert (other.returncode, "-30001; " in other.stdout) == (1, True)
 
 
 def test_health_names_who_is_not_well(tmp_path):

@@ -16,7 +16,7 @@ from shared.config import LoggingConfig
 from shared.log_files import log_file
 settings = LoggingConfig(directory="{run_dir}/logs")
 logging.configure(
-    "tokenizer-1", json_lines=sys.argv[2] == "json", file=log_file(settings, sys.argv[1], "tokenizer-1")
+    "tokenizer-1", form=sys.argv[2], file=log_file(settings, sys.argv[1], "tokenizer-1")
 )
 logging.get().info("encoded", request_id="r", text="a\\nb")
 logging.drain()

@@ -1,4 +1,6 @@
 import json
+import os
+import pty
 import subprocess
 import sys
 
@@ -16,7 +18,7 @@ threading.Thread(target=lambda: log.info("encoded", tokens=3, text="line\\nbreak
 BREAKS = """
 import logging as stdlib, sys, warnings
 from shared import logging
-logging.configure("gateway", json_lines=sys.argv[1] == "json")
+logging.configure("gateway", form=sys.argv[1])
 try:
     prompt = "se" + "cret"
     {}[prompt[:3] + "\\n\\x1b[2J"]
@@ -61,3 +63,24 @@ def test_what_breaks_is_told_without_values_or_control_characters(repository, fo
     if form == "json":
         events = [json.loads(line)["event"] for line in text.splitlines()]
         assert events == ["internal_error", "request", "library", "library"]
+
+
+@pytest.mark.parametrize(
+    ("environment", "colours"), [({"NO_COLOR": "", "TERM": "xterm"}, True), ({"NO_COLOR": "1", "TERM": "xterm"}, False)]
+)
+def test_on_a_terminal_lines_are_for_people(repository, environment, colours):
+    ours, theirs = pty.openpty()
+    with open(ours, "rb", buffering=0) as terminal:
+        command = [sys.executable, "-c", 'from shared import logging; logging.configure("a"); logging.get().info("b")']
+        subprocess.run(command, cwd=repository, stdout=theirs, env=os.environ | environment, check=True)
+        line = terminal.read(1000)
+        os.close(theirs)
+    assert b"b" in line
+    assert not line.startswith(b"{")
+    assert (b"\x1b[" in line) == colours
+
+
+def test_elsewhere_they_have_no_colours(repository):
+    command = [sys.executable, "-c", BREAKS, "console"]
+    done = subprocess.run(command, cwd=repository, capture_output=True, check=True)
+    assert b"\x1b" not in done.stdout

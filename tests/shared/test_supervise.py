@@ -14,11 +14,12 @@ from pathlib import Path
 
 import psutil
 import pytest
+from structlog.testing import capture_logs
 
 from shared import supervise
 from shared.config import SupervisorConfig
 from shared.service import EXIT_BROKEN, EXIT_CONFIG
-from shared.status_files import troubles
+from shared.status_files import Trouble, troubles
 from shared.supervise import BackOff, ProcessSpec, Supervisor
 
 CONFIG = SupervisorConfig(start_timeout_s=20, hang_timeout_s=3, stop_timeout_s=1)
@@ -88,16 +89,33 @@ async def test_a_stopped_process_is_killed(tmp_path):
 async def test_what_a_restart_would_not_cure_ends_it_all(tmp_path):
     async with supervised(tmp_path, "steady-1", "misconfigured-1") as supervisor:
         async with asyncio.timeout(20):
-            assert await supervisor.fatal() == EXIT_CONFIG
+            assert await supervisor.fatal() == ("misconfigured-1", EXIT_CONFIG, "there is no such model")
 
 
 async def test_what_never_gets_ready_ends_it_all(tmp_path, monkeypatch, capfd):
     monkeypatch.setattr(supervise, "BACK_OFF_FIRST_S", 0.001)
     async with supervised(tmp_path, "unloadable-1") as supervisor:
         async with asyncio.timeout(20):
-            assert await supervisor.fatal() == EXIT_BROKEN
+            assert (await supervisor.fatal()).code == EXIT_BROKEN
     assert status(tmp_path, "unloadable-1")["restarts"] == supervise.MOST_FALSE_STARTS - 1
-    assert "never_ready" in capfd.readouterr().out
+    assert f"it ends with code {EXIT_BROKEN};" in capfd.readouterr().out
+
+
+@pytest.mark.parametrize("name", ["failing-1", "crashing-1"])
+async def test_why_it_never_got_ready_is_told(tmp_path, monkeypatch, name):
+    monkeypatch.setattr(supervise, "BACK_OFF_FIRST_S", 0.001)
+    monkeypatch.setattr(supervise, "MOST_FALSE_STARTS", 1)
+    with capture_logs() as lines:
+        async with supervised(tmp_path, name) as supervisor, asyncio.timeout(20):
+            reason = (await supervisor.fatal()).reason
+    assert reason.endswith("the weights\nare torn")
+    assert [line["reason"] for line in lines if line["event"] == "never_ready"] == [reason]
+
+
+async def test_what_is_being_compiled_is_said(tmp_path):
+    async with supervised(tmp_path / "status", "compiling-1"):
+        await until(lambda: status(tmp_path / "status", "compiling-1")["state"] == "compiling")
+        assert troubles(tmp_path)["compiling-1"].state == "compiling"
 
 
 def test_the_pause_grows_and_less_for_one_that_was_ready():
@@ -114,7 +132,21 @@ async def test_when_a_process_is_started_again_is_written_down(tmp_path, monkeyp
         found = troubles(tmp_path)["unloadable-1"]
     assert (found.state, found.restarts) == ("waiting", 0)
     assert 0 < found.next_start_s <= 5.0
-    assert re.fullmatch(r"waiting for \d s, started again 0 times, next in \d\.\d s", str(found))
+    assert re.fullmatch(r"waiting for \d s, next in \d\.\d s", str(found))
+
+
+async def test_a_process_that_is_told_to_stop_and_does_is_no_warning(tmp_path):
+    with capture_logs() as lines:
+        async with supervised(tmp_path, "steady-1") as supervisor:
+            await until(supervisor.all_ready)
+            os.kill(status(tmp_path, "steady-1")["pid"], signal.SIGTERM)
+            await until(lambda: status(tmp_path, "steady-1")["restarts"] == 1 and supervisor.all_ready())
+    assert [line["log_level"] for line in lines if line["event"] == "process_ended"] == ["info"]
+
+
+@pytest.mark.parametrize(("restarts", "words"), [(0, ""), (1, ", started again once"), (2, ", started again 2 times")])
+def test_how_often_it_was_started_again_in_words(restarts, words):
+    assert str(Trouble("waiting", 3.0, restarts, None)) == f"waiting for 3 s{words}"
 
 
 async def test_what_has_worked_before_is_tried_again(tmp_path, monkeypatch):

@@ -1,6 +1,7 @@
 """A service that does nothing but what its first name part says.
 
-steady · hangs · broken · misconfigured · unloadable · slow (to stop) · loading (for ever) · forgetful (starts once)
+steady · hangs · broken · misconfigured · unloadable · failing · crashing · slow (to stop) · loading (for ever) ·
+compiling (for ever) · forgetful (starts once)
 """
 
 import asyncio
@@ -13,15 +14,22 @@ from shared.service import EXIT_BROKEN, main
 
 
 class SampleService:
-    def __init__(self, behaviour):
+    def __init__(self, behaviour, context):
         self.behaviour = behaviour
+        self.context = context
 
     async def start(self):
         if self.behaviour == "misconfigured":
             raise ConfigError("there is no such model")
         if self.behaviour == "unloadable":
             os._exit(EXIT_BROKEN)
-        if self.behaviour == "loading":
+        if self.behaviour == "failing":
+            self.context.fail("the weights\nare torn")
+        if self.behaviour == "crashing":
+            raise ValueError("the weights\nare torn")
+        if self.behaviour == "compiling":
+            self.context.compiling()
+        if self.behaviour in ("loading", "compiling"):
             await asyncio.sleep(60)
         if self.behaviour == "forgetful":
             mark = Path(os.environ["SAMPLE_SERVICE_MARK"])
@@ -45,4 +53,4 @@ class SampleService:
 
 
 if __name__ == "__main__":
-    main("executor", lambda context: SampleService(context.name.partition("-")[0]))
+    main("executor", lambda context: SampleService(context.name.partition("-")[0], context))

@@ -13,8 +13,10 @@ import numpy as np
 import psutil
 import pytest
 import torch
+from structlog.testing import capture_logs
 from tokenizers import Tokenizer
 
+from services.executor import engines
 from services.executor.admission import UNCONSTRAINED
 from services.executor.assembly import FORCED_TOKENS, Assembled, assemble
 from services.executor.engines import load_engine
@@ -125,6 +127,21 @@ def test_the_compiled_pass_computes_where_it_can(model: ModelConfig, tmp_path: P
     assert isinstance(load_engine(ExecutorConfig(), odd, CPU, threads=1), Model)
     with pytest.raises(ConfigError, match="multiples of 16"):
         load_engine(ExecutorConfig(attention="cpu"), odd, CPU, threads=1)
+
+
+def test_a_first_start_that_compiles_is_told_and_no_other(model: ModelConfig, monkeypatch: pytest.MonkeyPatch) -> None:
+    told = threading.Event()
+    monkeypatch.setattr(engines, "_warm_up", lambda *_: told.wait(30))
+    monkeypatch.setattr(engines, "COMPILING_AFTER_S", 0.0)
+    with capture_logs() as lines:
+        load_engine(ExecutorConfig(), Path(model.path), CPU, 1, told.set)
+    assert [line["event"] for line in lines] == ["compiling"]
+    assert told.is_set()
+    monkeypatch.setattr(engines, "_warm_up", lambda *_: None)
+    monkeypatch.setattr(engines, "COMPILING_AFTER_S", 60.0)
+    load_engine(ExecutorConfig(), Path(model.path), CPU, 1, told.clear)
+    waiting = [thread for thread in threading.enumerate() if isinstance(thread, threading.Timer)]
+    assert all(thread.finished.is_set() for thread in waiting)
 
 
 def test_the_pool_has_its_memory_before_the_first_request(model: ModelConfig) -> None:

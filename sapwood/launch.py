@@ -14,7 +14,7 @@ from typing import NoReturn
 
 from sapwood._version import __version__
 from sapwood.output import until_the_reader_stops
-from sapwood.server_code import missing_server_modules, server_path
+from sapwood.server_code import INSTALL, missing_server_modules, server_path
 
 EXIT_USAGE = 2
 EXIT_UNAVAILABLE = 69
@@ -25,6 +25,7 @@ CLIENT_COMMANDS = {
     "bench": "load on a server, and its figures",
     "top": "the counters of a server, live",
     "dashboard": "what a server does, drawn from its log, in the browser",
+    "log": "all log lines about one request, in order",
     "trace": "the graph of a program written with the SDK",
     "keys": "make an API key for a server",
     "doctor": "look over a deployment, and say what to mend",
@@ -58,7 +59,7 @@ def _command(arguments: list[str]) -> int:
         return EXIT_USAGE
     if missing := missing_server_modules():
         print(
-            f"sapwood: the server needs {', '.join(missing)}; install it with: pip install 'sapwood[server]'",
+            f"sapwood: the server needs {', '.join(missing)}; in a clone of Sapwood: {INSTALL}",
             file=sys.stderr,
         )
         return EXIT_UNAVAILABLE

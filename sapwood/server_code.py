@@ -7,6 +7,7 @@ import os
 from pathlib import Path
 
 SERVER_MODULES = ("aiohttp", "limits", "structlog", "tokenizers", "torch", "uvloop", "yaml", "zmq")
+INSTALL = "pip install '.[server]'"  # in a clone
 
 
 def server_root() -> Path:

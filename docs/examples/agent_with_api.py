@@ -1,7 +1,7 @@
 """An agent that looks something up: the model fills in what to ask, the program asks, and the model reads the answer.
 
 The program's author lists what may be called; whatever the model writes, no other host is reached. With a server
-running there:
+running there, and an internet connection (or an address of your own that answers {"rates": {"EUR": 0.9}} behind it):
 
     python docs/examples/agent_with_api.py http://127.0.0.1:30000
 """
@@ -13,7 +13,18 @@ from urllib.parse import urlsplit
 
 from msgspec import Meta
 
-from sapwood import State, assistant, call_api, function, gen, set_api_hosts, set_default_backend, system, user
+from sapwood import (
+    CallFailed,
+    State,
+    assistant,
+    call_api,
+    function,
+    gen,
+    set_api_hosts,
+    set_default_backend,
+    system,
+    user,
+)
 
 RATES = "https://api.frankfurter.dev/v1/latest"
 QUESTION = "I have 20 US dollars (USD). How many euros (EUR) do I get for them?"
@@ -42,7 +53,10 @@ def exchange(s: State, question: str, rates_url: str = RATES) -> float:
 def main(url: str, rates_url: str = RATES) -> None:
     set_default_backend(url)
     set_api_hosts([urlsplit(rates_url).netloc])
-    print(exchange.run(QUESTION, rates_url, temperature=0).text())
+    try:
+        print(exchange.run(QUESTION, rates_url, temperature=0).text())
+    except CallFailed as error:
+        sys.exit(f"no rates: {error}")
 
 
 if __name__ == "__main__":

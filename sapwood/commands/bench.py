@@ -48,7 +48,7 @@ def _parse(argv: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="sapwood bench", description="Load on a server, and its figures.")
     connection.add_arguments(parser)
     parser.add_argument("--model", help="by default the first that the server names")
-    parser.add_argument("-n", "--requests", type=_positive, default=32)
+    parser.add_argument("-n", "--requests", type=_positive, default=32, help="how many (32)")
     parser.add_argument("-c", "--concurrency", type=_positive, default=8, help="requests at a time (8)")
     parser.add_argument("--prompt-tokens", type=_positive, default=256, help="of each prompt, about (256)")
     parser.add_argument("--shared-tokens", type=int, default=0, help="of them, the beginning that all share (0)")

@@ -11,7 +11,8 @@ import httpx
 from sapwood._version import __version__
 from sapwood.errors import ConnectionFailed, SapwoodError
 
-DEFAULT_URL = "http://127.0.0.1:30000"
+DEFAULT_PORT = 30000
+DEFAULT_URL = f"http://127.0.0.1:{DEFAULT_PORT}"
 EXIT_UNAVAILABLE = 69
 EXIT_INTERRUPTED = 130
 EXIT_FAILED = 1

@@ -16,6 +16,7 @@ from sapwood.commands import connection
 from sapwood.dashboard.server import DashboardServer
 
 TIMEOUT_S = 10.0
+MOST_PREAMBLE_BYTES = 4 << 20  # other words before the first line
 
 
 def main(argv: Sequence[str]) -> int:
@@ -55,6 +56,8 @@ def _of_server(url: str, *, opens: bool) -> int:
 def _of_log(place: Path, port: int, *, opens: bool) -> int:
     if not os.access(place, os.R_OK):
         return _failed(f"{place} cannot be read" if place.exists() else f"there is no {place}")
+    if not _has_lines(place):
+        return _failed(f"there is no log line in {place}: each is a JSON object, as with --log-format json")
     try:
         server = DashboardServer(place, port)
     except (OSError, OverflowError) as error:
@@ -64,6 +67,15 @@ def _of_log(place: Path, port: int, *, opens: bool) -> int:
         with contextlib.suppress(KeyboardInterrupt):
             server.serve_forever()
     return 0
+
+
+def _has_lines(place: Path) -> bool:
+    """Or may have: a folder, what is no plain file, and a file that is empty as yet."""
+    if not place.is_file():
+        return True
+    with place.open("rb") as file:
+        beginning = file.read(MOST_PREAMBLE_BYTES)
+    return not beginning.strip() or any(line.startswith(b'{"event":') for line in beginning.splitlines())
 
 
 def _show(url: str, *, opens: bool) -> None:

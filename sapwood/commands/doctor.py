@@ -21,7 +21,7 @@ from sapwood.commands.findings import Finding, as_json, failed, lines
 from sapwood.commands.machine_checks import check_machine
 from sapwood.commands.server_checks import check_server
 from sapwood.commands.terminal import paint_for
-from sapwood.server_code import missing_server_modules, server_path
+from sapwood.server_code import INSTALL, missing_server_modules, server_path
 
 TIMEOUT_S = 30.0
 EXIT_FAILED, EXIT_USAGE = 1, 2
@@ -63,4 +63,4 @@ def _check_configuration(arguments: Sequence[str]) -> list[Finding]:
         return msgspec.json.decode(done.stdout, type=list[Finding])
     except msgspec.DecodeError:
         last = (done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1]
-        return [failed("the server's code", last, "install it anew: pip install --force-reinstall 'sapwood[server]'")]
+        return [failed("the server's code", last, f"install it anew, in a clone: {INSTALL}")]

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from sapwood._version import __version__
 from sapwood.commands.findings import Finding, ok, skipped, warning
+from sapwood.server_code import INSTALL
 
 FEWEST_CORES = 2
 LEAST_MEMORY_BYTES = 2 << 30  # for the bundled model and all stages
@@ -29,7 +30,7 @@ def _versions(missing_modules: Sequence[str]) -> Finding:
     if not missing_modules:
         return ok("versions", says)
     names = ", ".join(missing_modules)
-    return skipped("versions", f"{says}, without the server ({names})", "on a server: pip install 'sapwood[server]'")
+    return skipped("versions", f"{says}, without the server ({names})", f"on a server, in a clone: {INSTALL}")
 
 
 def _cores() -> Finding:

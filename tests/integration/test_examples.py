@@ -126,6 +126,11 @@ def test_agent_with_api(listed):
     assert state["answer"]
 
 
+def test_the_agent_says_if_nobody_answers(server):
+    with pytest.raises(SystemExit, match=r"^no rates: 127\.0\.0\.1:9"):
+        agent_with_api.main(server.url, "http://127.0.0.1:9/latest")
+
+
 def test_the_agent_calls_nobody_else(rates_host):
     with pytest.raises(CallRefused):
         agent_with_api.exchange.run(agent_with_api.QUESTION, f"http://{rates_host}/latest", temperature=0)

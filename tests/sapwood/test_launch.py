@@ -14,7 +14,7 @@ from sapwood.output import EXIT_BROKEN_PIPE
 def test_the_overview_names_every_command(arguments, capsys):
     assert launch.main(arguments) == 0
     out = capsys.readouterr().out
-    for command in ("serve", "run", "prepare", "health", "chat", "generate", "bench", "top", "trace", "keys", "doctor"):
+    for command in "serve run prepare health chat generate bench top log trace keys doctor".split():
         assert f"\n  {command} " in out
 
 
@@ -30,7 +30,7 @@ def test_what_needs_no_server_runs_without_its_modules(command, monkeypatch, cap
 def test_what_needs_the_server_says_so(monkeypatch, capsys):
     monkeypatch.setattr(launch, "missing_server_modules", lambda: ["torch"])
     assert launch.main(["serve"]) == launch.EXIT_UNAVAILABLE
-    assert "pip install 'sapwood[server]'" in capsys.readouterr().err
+    assert "pip install '.[server]'" in capsys.readouterr().err
 
 
 def test_a_command_that_there_is_not(capsys):

@@ -51,7 +51,7 @@ def test_without_extras_it_is_the_client_alone(unpacked):
     [
         (["-c", "import sapwood; print(sapwood.__version__)"], 0, "0."),
         (["-m", "sapwood", "--help"], 0, "usage: sapwood COMMAND"),
-        (["-m", "sapwood", "serve"], 69, "pip install 'sapwood[server]'"),
+        (["-m", "sapwood", "serve"], 69, "pip install '.[server]'"),
     ],
 )
 def test_where_nothing_else_is_installed(unpacked, tmp_path, arguments, code, words):

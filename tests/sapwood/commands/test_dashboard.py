@@ -38,6 +38,21 @@ def test_a_place_that_is_not_there(tmp_path, capsys):
     assert f"there is no {tmp_path / 'none'}" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        ("# A text\n", 1),
+        ('2026-11-30 [info] ready service=gateway\n{"model": "m"}\n', 1),
+        ('Installing\n{"event":"ready","service":"gateway"}\n', 0),
+        ("\n", 0),
+    ],
+)
+def test_a_file_that_is_no_log(text, code, tmp_path, interrupted, capsys):
+    (tmp_path / "file").write_text(text)
+    assert dashboard.main([str(tmp_path / "file")]) == code
+    assert (f"no log line in {tmp_path}/file" in capsys.readouterr().err) == bool(code)
+
+
 @pytest.mark.parametrize("port", ["-1", "70000"])
 def test_no_port(port, tmp_path, capsys):
     assert dashboard.main([str(tmp_path), "--port", port]) == 1

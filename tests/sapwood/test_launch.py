@@ -14,7 +14,8 @@ from sapwood.output import EXIT_BROKEN_PIPE
 def test_the_overview_names_every_command(arguments, capsys):
     assert launch.main(arguments) == 0
     out = capsys.readouterr().out
-    for command in "serve run prepare health chat generate bench top log trace keys doctor".split():
+    of_a_server = ("serve", "run", "prepare", "health")
+    for command in (*of_a_server, "chat", "generate", "bench", "top", "log", "trace", "keys", "doctor"):
         assert f"\n  {command} " in out
 
 

@@ -12,7 +12,7 @@ import msgspec
 
 from services.gateway.errors import InvalidRequest, within
 from services.gateway.schemas.constraint import Whitespace
-from services.gateway.schemas.decode import FieldRules, convert
+from services.gateway.schemas.decode import FieldRules, convert, missing
 from services.gateway.schemas.functions import Choice, Function, Tools, checked, number_of, read_functions, tools_of
 from shared.config import ConstraintsConfig
 from shared.tool_format import ToolFormat
@@ -60,9 +60,10 @@ def _function(raw: Any) -> Function:
 
 
 def _choice(choice: ChoiceFields, functions: list[Function]) -> Choice:
-    if (choice.name is not None) != (choice.type == "tool"):
-        problem = "this field is required" if choice.name is None else "only goes with the type 'tool'"
-        raise InvalidRequest(problem, "name")
+    if choice.type == "tool" and choice.name is None:
+        raise missing("name")
+    if choice.type != "tool" and choice.name is not None:
+        raise InvalidRequest("only goes with the type 'tool'", "name")
     if choice.type in ("any", "tool") and not functions:
         raise InvalidRequest("there are no tools to choose from")
     every, is_one = range(len(functions)), choice.disable_parallel_tool_use

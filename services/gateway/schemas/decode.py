@@ -5,7 +5,6 @@ Knows JSON and msgspec. Does not know what the fields mean. A field that is null
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Iterable, Mapping
 from typing import Any, TypeVar
@@ -14,6 +13,8 @@ import msgspec
 
 from services.gateway.errors import InvalidRequest
 from services.gateway.schemas.broken_json import explained
+from shared.choices import one_of
+from shared.nearest import did_you_mean
 
 T = TypeVar("T", bound=msgspec.Struct)
 
@@ -67,7 +68,11 @@ def convert(value: Any, struct: type[T], rules: FieldRules = NO_RULES, *, strict
         given = {name: raw[name] for name in raw if name in known and raw[name] is not None}
         return msgspec.convert(given, struct, strict=strict)
     except msgspec.ValidationError as error:
-        raise _located(str(error)) from None
+        raise _located(str(error), struct) from None
+
+
+def missing(param: str) -> InvalidRequest:
+    return InvalidRequest("this field is required", param, "missing_required_parameter")
 
 
 def field_names(struct: type[msgspec.Struct]) -> frozenset[str]:
@@ -80,8 +85,7 @@ def _check_foreign(name: str, value: Any, known: frozenset[str], rules: FieldRul
         return
     if name not in rules.unsupported and name not in rules.instead:
         name, names = name[:LONGEST_NAME], known | rules.ignored | rules.unsupported.keys()
-        near = difflib.get_close_matches(name, sorted(names), n=1, cutoff=0.0)
-        raise InvalidRequest(f"unknown field; did you mean {near[0]!r}?", name, "unknown_parameter")
+        raise InvalidRequest(f"unknown field{did_you_mean(name, names)}", name, "unknown_parameter")
     neutral = rules.unsupported.get(name, ())
     if value is not None and not any(type(value) is type(item) and value == item for item in neutral):
         allowed = " or ".join(msgspec.json.encode(item).decode() for item in neutral)
@@ -105,14 +109,14 @@ def _inside(value: Any) -> Iterable[Any]:
     return (inner for inner in found if isinstance(inner, dict | list))
 
 
-def _located(message: str) -> InvalidRequest:
+def _located(message: str, struct: type[msgspec.Struct]) -> InvalidRequest:
     """From msgspec's words: "Expected `int`, got `str` - at `$.messages[0].role`". Its own path is the last one."""
     text, _, place = message.rpartition(" - at `$")
     text, place = (text, place.rstrip("`")) if text else (message, "")
     path = re.sub(r"\[(\d+)\]", r".\1", place).replace("[...]", "").strip(".")
-    missing = _MISSING.fullmatch(text)
-    if missing is not None:
-        param = f"{path}.{missing['name']}" if path else missing["name"]
-        return InvalidRequest("this field is required", param, "missing_required_parameter")
-    problem = text.replace("`", "")[:LONGEST_PROBLEM]
+    absent = _MISSING.fullmatch(text)
+    if absent is not None:
+        param = f"{path}.{absent['name']}" if path else absent["name"]
+        return missing(param)
+    problem = text.replace("`", "")[:LONGEST_PROBLEM] + one_of(text, struct, place)
     return InvalidRequest(problem[:1].lower() + problem[1:], path or None)

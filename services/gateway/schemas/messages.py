@@ -13,7 +13,7 @@ import msgspec
 
 from services.gateway.errors import InvalidRequest, within
 from services.gateway.limits import Limits
-from services.gateway.schemas.decode import FieldRules, check_nesting, convert
+from services.gateway.schemas.decode import FieldRules, check_nesting, convert, missing
 from shared import wire
 
 PART_SEPARATOR = "\n"  # between the text parts of one message
@@ -80,7 +80,7 @@ def _message(raw: Any, index: int, arguments: Arguments) -> wire.ChatMessage:
         fields = convert(raw, MessageFields, MESSAGE_RULES)
         _check_role(fields)
         if fields.content is None and not fields.tool_calls:
-            raise InvalidRequest("this field is required", "content", "missing_required_parameter")
+            raise missing("content")
         role = "system" if fields.role == "developer" else fields.role  # the newer name; templates know the older one
         return wire.ChatMessage(role, _content(fields.content or ""), _extra(fields, arguments))
 
@@ -88,9 +88,10 @@ def _message(raw: Any, index: int, arguments: Arguments) -> wire.ChatMessage:
 def _check_role(fields: MessageFields) -> None:
     if fields.role != "assistant" and fields.tool_calls:
         raise InvalidRequest("only the assistant calls tools", "tool_calls")
-    if (fields.role == "tool") != (fields.tool_call_id is not None):
-        problem = "this field is required" if fields.role == "tool" else "only a tool answers a call"
-        raise InvalidRequest(problem, "tool_call_id")
+    if fields.role == "tool" and fields.tool_call_id is None:
+        raise missing("tool_call_id")
+    if fields.role != "tool" and fields.tool_call_id is not None:
+        raise InvalidRequest("only a tool answers a call", "tool_call_id")
 
 
 def _extra(fields: MessageFields, arguments: Arguments) -> dict[str, Any]:

@@ -8,7 +8,7 @@ import msgspec
 
 from services.gateway.errors import InvalidRequest, within
 from services.gateway.schemas.constraint import NOT_ASKED, Asked, ConstraintFields, any_object, bounded_json
-from services.gateway.schemas.decode import convert
+from services.gateway.schemas.decode import convert, missing
 from shared import wire
 from shared.config import ConstraintsConfig
 
@@ -53,7 +53,7 @@ def asked_by_format(raw: dict[str, Any] | None, fields: ConstraintFields, caps: 
         case "json_object":
             return _of_object(raw, fields, caps)
         case None:
-            raise InvalidRequest("this field is required", f"{FIELD}.type", "missing_required_parameter")
+            raise missing(f"{FIELD}.type")
         case "text":
             with within(FIELD):
                 convert(raw, _TextFormat)

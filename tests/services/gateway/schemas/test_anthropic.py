@@ -199,6 +199,11 @@ def test_tools_that_are_refused_are_named(fields, param):
     assert refusal(**fields).param == param
 
 
+def test_a_choice_of_a_tool_without_its_name_is_told_so():
+    error = refusal(tools=[WEATHER], tool_choice={"type": "tool"})
+    assert (error.param, error.code) == ("tool_choice.name", "missing_required_parameter")
+
+
 # --- counting --------------------------------------------------------------------------------------------------------
 
 

@@ -125,7 +125,17 @@ def test_null_counts_as_absent():
 def test_an_unknown_field_is_refused_with_the_nearest_known_one():
     error = refusal({"size": 1, "raito": 1})
     assert (error.param, error.code) == ("raito", "unknown_parameter")
-    assert "'ratio'" in error.message
+    assert error.message == "raito: unknown field; did you mean 'ratio'?"
+
+
+def test_an_unknown_field_that_is_like_no_other_is_compared_with_none():
+    assert refusal({"size": 1, "foo": 1}).message == "foo: unknown field"
+
+
+def test_what_is_none_of_the_choices_is_told_them():
+    with pytest.raises(InvalidRequest) as caught:
+        convert({"size": 1, "kind": "c"}, Kinds)
+    assert caught.value.error.message == "kind: invalid enum value 'c'; one of a, b"
 
 
 @pytest.mark.parametrize("raw", [{"user": {"any": ["thing"]}}, {"count": 1}, {"format": {"type": "text"}}])

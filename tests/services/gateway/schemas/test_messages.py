@@ -84,6 +84,11 @@ def test_bad_messages_are_refused_by_place(messages, param):
     assert (error.status, error.param) == (400, param)
 
 
+@pytest.mark.parametrize("message", [{"role": "tool", "content": "x"}, {"role": "tool", "tool_call_id": "c"}])
+def test_what_is_missing_has_one_code_wherever_it_is(message):
+    assert refusal([message]).code == "missing_required_parameter"
+
+
 PART = {"type": "text", "text": ""}
 MOST = TERMS.limits.max_model_len
 

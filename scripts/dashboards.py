@@ -130,8 +130,8 @@ OVERVIEW = [
     ),
     Panel(
         "Where a request waits",
-        "Means of ended requests: text to ids, its turn, its constraint",
-        means(REQUESTS, "encode_s", "queue_s", "compile_s"),
+        "Means of ended requests: a tokenizer, text to ids, its turn, its constraint",
+        means(REQUESTS, "tokenizer_wait_s", "encode_s", "queue_s", "compile_s"),
         "s",
         source="loki",
     ),
@@ -165,9 +165,9 @@ OVERVIEW = [
         width=12,
     ),
     Panel(
-        "Processes started and ended",
-        "As the watchdog says",
-        {"": '{event=~"process_.+"}'},
+        "Processes started, ended and stalled",
+        "As the watchdog says, and those that stood still for more than a second",
+        {"": '{event=~"process_.+|stalled"}'},
         source="loki",
         kind="logs",
         width=12,

@@ -105,7 +105,8 @@ def _rendering(file: LineWriter | None, console: structlog.dev.ConsoleRenderer |
 
 def _console() -> structlog.dev.ConsoleRenderer:
     colours = paint_for(sys.stdout).has_colours
-    return structlog.dev.ConsoleRenderer(colors=colours, exception_formatter=structlog.dev.plain_traceback)
+    plain_traceback = structlog.dev.plain_traceback
+    return structlog.dev.ConsoleRenderer(colors=colours, sort_keys=False, exception_formatter=plain_traceback)
 
 
 def _factory(json_lines: bool) -> structlog.typing.WrappedLogger:

@@ -51,6 +51,8 @@ class _Socket(ABC):
             raise Unreachable("closed")
         try:
             self._raw.send_multipart(frames, zmq.NOBLOCK)
+        except zmq.Again as error:
+            raise Unreachable("it is gone, or has stopped reading") from error
         except zmq.ZMQError as error:
             raise Unreachable(error.strerror) from error
         finally:

@@ -373,7 +373,7 @@ async def test_a_router_does_not_drop_silently(zmq_transport, tmp_path):
 
 async def test_a_dealer_does_not_queue_for_nobody(zmq_transport, tmp_path):
     dealer = zmq_transport.dial(f"ipc://{tmp_path}/nobody", b"me", lambda frames: None, to="scheduler")
-    with pytest.raises(Unreachable):
+    with pytest.raises(Unreachable, match="it is gone, or has stopped reading"):
         dealer.send([b"x"])
     dealer.close()
 

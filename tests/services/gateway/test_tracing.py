@@ -52,7 +52,7 @@ async def test_requests_reach_a_collector_before_the_gateway_has_stopped(tmp_pat
     assert [span.trace_id.hex() for span in roots] == traced
     assert (roots[0].trace_id.hex(), roots[0].parent_span_id.hex()) == (TRACE, SPAN)
     assert roots[1].parent_span_id == b""
-    assert {span.name for span in spans if span.parent_span_id == roots[1].span_id} == {"read", "prefill", "decode"}
+    assert {span.name for span in spans if span.parent_span_id == roots[1].span_id} >= {"read", "prefill", "decode"}
     assert b"Secret" not in body
     assert b" world" not in body
 

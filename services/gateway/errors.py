@@ -23,6 +23,7 @@ TYPES = {
     401: "authentication_error",
     403: "permission_error",
     429: "rate_limit_error",
+    505: "invalid_request_error",  # of HTTP: the client can mend it
 }
 ANTHROPIC_TYPES = TYPES | {
     404: "not_found_error",

@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 from aiohttp import HttpVersion10, HttpVersion11, web
-from aiohttp.http_exceptions import LineTooLong
+from aiohttp.http_exceptions import HttpProcessingError, InvalidURLError, LineTooLong
 from aiohttp.web_protocol import RequestHandler
 
 from services.gateway.errors import error_body
@@ -31,6 +31,11 @@ MAX_HEAD_BYTES = 64 * 1024  # of a request line and headers that are not complet
 READ_BUFFER_BYTES = 64 * 1024
 LINGER_S = 2.0  # for a client to read why its body is not wanted, before the connection ends
 SPARE_FILES = 256  # open files that are no connections
+LONGEST_REASON = 100  # characters of the parser's
+OTHER_VERSION_MARKS = (
+    "Pause on PRI/Upgrade",
+    "Invalid HTTP version",
+)  # in the parser's words: HTTP/2's first line; 3.0
 
 NO_HTTP = wire.Error("this is not HTTP/1.1 that can be read", "invalid_http")
 OTHER_VERSION = wire.Error("only HTTP/1.1 and HTTP/1.0 are spoken here", "http_version", status=505)
@@ -180,9 +185,23 @@ def _in_our_words(handler: Handler) -> Handler:
 
 
 def _unreadable(exc: BaseException | None) -> wire.Error:
+    words = str(exc)
     if isinstance(exc, LineTooLong):
         return TOO_LONG
-    return TOO_MANY if "Too many headers" in str(exc) else NO_HTTP
+    if any(mark in words for mark in OTHER_VERSION_MARKS):
+        return OTHER_VERSION
+    return TOO_MANY if "Too many headers" in words else _no_http(exc)
+
+
+def _no_http(exc: BaseException | None) -> wire.Error:
+    """With the parser's reason. Its excerpt, which stands behind an empty line, is left out."""
+    if isinstance(exc, InvalidURLError):
+        reason = "the path is not one"
+    elif isinstance(exc, HttpProcessingError):
+        reason = exc.message.partition("\n\n")[0].splitlines()[-1].strip(" :.")[:LONGEST_REASON]
+    else:
+        return NO_HTTP
+    return msgspec.structs.replace(NO_HTTP, message=f"{NO_HTTP.message}: {reason[:1].lower()}{reason[1:]}")
 
 
 def _refusal(error: wire.Error) -> web.Response:

@@ -170,7 +170,8 @@ def _translate(request: web.Request, error: web.HTTPException) -> web.Response:
     headers = None
     match error:
         case web.HTTPNotFound():
-            refused = wire.Error(f"there is no {request.path[:256]}", "not_found", status=404)
+            hint = "; see /dashboard, and /openapi.json for the routes" if request.path == "/" else ""
+            refused = wire.Error(f"there is no {request.path[:256]}{hint}", "not_found", status=404)
         case web.HTTPMethodNotAllowed():
             allowed = ", ".join(sorted(error.allowed_methods))
             message = f"{request.method[:32]} is not allowed here, only {allowed}"

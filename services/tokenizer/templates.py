@@ -148,13 +148,22 @@ def _template_options(options: dict[str, Any], may_set: frozenset[str]) -> Templ
     except msgspec.ValidationError as error:
         raise TemplateFailed(str(error), "chat_template_kwargs") from error
     if foreign := chosen.chat_template_kwargs.keys() - may_set:
-        words = f"this model's template has no {unmarked(min(foreign))[:64]!r}; it has {', '.join(sorted(may_set))}"
-        raise TemplateFailed(words, "chat_template_kwargs")
+        raise TemplateFailed(_not_settable(unmarked(min(foreign))[:64], may_set), "chat_template_kwargs")
     if chosen.continue_final_message and chosen.add_generation_prompt:
         raise TemplateFailed(
             "add_generation_prompt and continue_final_message exclude each other", "continue_final_message"
         )
     return chosen
+
+
+def _not_settable(name: str, may_set: frozenset[str]) -> str:
+    reason = (
+        "is what the server sets in this model's template"
+        if name in RESERVED
+        else "is unknown to this model's template"
+    )
+    taken = [*sorted(may_set - ANY_MODEL), f"{' and '.join(sorted(ANY_MODEL))} (as with any model)"]
+    return f"{name!r} {reason}; it takes {', '.join(taken)}"
 
 
 def _plain(message: wire.ChatMessage) -> dict[str, Any]:

@@ -19,6 +19,8 @@ from shared.config import ConfigError
 
 T = TypeVar("T")
 
+MAGIC = b"GGUF"
+
 
 class GgufFile:
     """Read-only; tensors stay on disk until they are asked for."""
@@ -26,6 +28,7 @@ class GgufFile:
     def __init__(self, path: Path) -> None:
         """Raises ConfigError if the file cannot be read as GGUF, or is one part of several."""
         self.path = path
+        _check_magic(path)
         try:
             self._reader = gguf.GGUFReader(path)
         except (OSError, ValueError, IndexError, KeyError) as error:
@@ -74,3 +77,14 @@ class GgufFile:
             kind = tensor.tensor_type.name
             raise ConfigError(f"{self.path}: tensor {name} has unsupported quantization {kind}") from error
         return np.ascontiguousarray(values, dtype=np.float32)
+
+
+def _check_magic(path: Path) -> None:
+    """The library reads on after another one, and fails in words about something else."""
+    try:
+        with path.open("rb") as file:
+            begins = file.read(len(MAGIC))
+    except OSError as error:
+        raise ConfigError(f"{path} is no readable GGUF file: {error.strerror}") from error
+    if begins != MAGIC:
+        raise ConfigError(f"{path} is no GGUF file: it does not begin with {MAGIC.decode()}")

@@ -63,3 +63,11 @@ def test_a_place_within_a_body():
     with pytest.raises(InvalidRequest) as caught, within("messages.3"), within("content"):
         raise InvalidRequest("is wrong", "text")
     assert caught.value.error.param == "messages.3.content.text"
+
+
+async def test_who_opens_the_servers_address_is_told_where_there_is_something(served):
+    status, reply, _ = await served.get("/")
+    assert (status, reply["error"]["code"]) == (404, "not_found")
+    assert "/dashboard" in reply["error"]["message"]
+    assert "/openapi.json" in reply["error"]["message"]
+    assert (await served.get("/nowhere"))[1]["error"]["message"] == "there is no /nowhere"

@@ -39,7 +39,8 @@ async def sent(served, raw):
     [
         (b"GARBAGE\r\n\r\n", 400),
         (b"\x16\x03\x01\x02\x00\x01\x00\x01", 400),
-        (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 400),
+        (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 505),
+        (b"GET /health HTTP/3.0\r\nHost: localhost\r\n\r\n", 505),
         (b"GET /" + b"x" * 10_000 + b" HTTP/1.1\r\nHost: localhost\r\n\r\n", 431),
         (HEAD + b"Long: " + b"x" * 10_000 + b"\r\n\r\n", 431),
         (HEAD + b"".join(b"h%d: x\r\n" % number for number in range(200)) + b"\r\n", 431),
@@ -55,11 +56,28 @@ async def test_what_is_no_http_is_refused_as_all_else(served, raw, status):
     assert found == status
     assert headers["content-type"].startswith("application/json")
     assert set(body["error"]) == {"message", "type", "param", "code"}
+    assert body["error"]["type"] == "invalid_request_error"
     assert headers["x-request-id"]
     assert headers["x-should-retry"] == "false"
     assert headers["server"] == "sapwood"
     status, _, headers = await served.get("/health")
     assert (status, headers["server"]) == (200, "sapwood")
+
+
+@pytest.mark.parametrize(
+    ("raw", "reason"),
+    [
+        (b"FOO / HTTP/1.1\r\nHost: localhost\r\n\r\n", "invalid method encountered"),
+        (b"GET / HTTP/1.1\r\n\r\n", "missing 'Host' header in request"),
+        (HEAD + b"Content-Length: 2\r\nContent-Length: 3\r\n\r\n", "duplicate Content-Length"),
+        (HEAD + b"Key: sec\0ret\r\n\r\n", "invalid header value char"),
+        (b"GET http://[::1 HTTP/1.1\r\nHost: localhost\r\n\r\n", "the path is not one"),
+        (b"\x16\x03\x01\x02\x00\x01\x00\x01", "received HTTPS traffic on an HTTP port"),
+    ],
+)
+async def test_the_reason_is_told_without_what_was_sent(served, raw, reason):
+    _, _, body = await sent(served, raw)
+    assert body["error"]["message"] == f"this is not HTTP/1.1 that can be read: {reason}"
 
 
 async def test_a_body_that_breaks_off_in_its_framing(served):

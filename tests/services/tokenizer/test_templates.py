@@ -150,6 +150,19 @@ def test_options_that_cannot_be_are_refused_by_name(options, param):
     assert caught.value.param == param
 
 
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("messages", "'messages' is what the server sets in this model's template; it takes "),
+        ("yaer", "'yaer' is unknown to this model's template; it takes "),
+    ],
+)
+def test_who_sets_what_is_no_variable_is_told_the_variables(name, message):
+    with pytest.raises(TemplateFailed) as caught:
+        render("{{ year }}{{ messages }}", TALK, chat_template_kwargs={name: 1})
+    assert str(caught.value) == f"{message}year, enable_thinking and thinking (as with any model)"
+
+
 def test_a_template_that_hides_the_final_message_cannot_continue_it():
     with pytest.raises(TemplateFailed, match="does not show the final message"):
         render("{{ messages | length }}", TALK, continue_final_message=True)

@@ -33,11 +33,24 @@ def test_dequantises_to_float32_in_torchs_order(tmp_path, folder, quantization, 
     assert 0 < np.abs(found - exact).max() < error
 
 
-def test_refuses_what_is_no_gguf_file(tmp_path):
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"not a model, but a longer text of some words", "is no GGUF file: it does not begin with GGUF"),
+        (b"", "is no GGUF file: it does not begin with GGUF"),
+        (b"GGUF and no more", "is no readable GGUF file"),
+    ],
+)
+def test_refuses_what_is_no_gguf_file(tmp_path, content, message):
     path = tmp_path / "model.gguf"
-    path.write_bytes(b"not a model")
-    with pytest.raises(ConfigError, match=r"model\.gguf is no readable GGUF file"):
+    path.write_bytes(content)
+    with pytest.raises(ConfigError, match=rf"model\.gguf {message}"):
         GgufFile(path)
+
+
+def test_a_file_that_is_not_there_is_told_so(tmp_path):
+    with pytest.raises(ConfigError, match="No such file"):
+        GgufFile(tmp_path / "model.gguf")
 
 
 def test_refuses_a_part_of_a_split_file(tmp_path, folder):

@@ -91,7 +91,7 @@ def test_a_failure_leaves_nothing_behind(tmp_path, folder, break_it, named):
 def test_a_file_that_is_no_model_is_refused(tmp_path):
     path = tmp_path / "notes.txt"
     path.write_text("not a model")
-    with pytest.raises(ConfigError, match=r"notes\.txt is no readable GGUF file"):
+    with pytest.raises(ConfigError, match=r"notes\.txt is no GGUF file"):
         prepare(settings(path, tmp_path))
 
 

@@ -7,6 +7,7 @@ keys has one tenant, which has it all.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import NamedTuple
 
 from services.scheduler.backlog import NOTHING, Load, total
 from shared import fair_room, wire
@@ -64,14 +65,33 @@ def _no_room(
 ) -> wire.Error | None:
     tenant, in_all = tenant_of(submit.namespace), total(waiting)
     own, turns = waiting.get(tenant, NOTHING) if tenant else NOTHING, _turns(submit, waiting)
-    excess = fair_room.excess(1, own=own.requests, free=config.max_queued_requests - in_all.requests)
-    if excess > 0:
-        return _overloaded(f"{in_all.requests} requests", drain.about_s(now_s, requests=excess * turns))
-    free_tokens = config.max_queued_tokens - in_all.tokens
-    excess = fair_room.excess(len(submit.prompt_token_ids), own=own.tokens, free=free_tokens)
-    if excess > 0 and waiting:  # else it would never be taken in
-        return _overloaded(f"{in_all.tokens} prompt tokens", drain.about_s(now_s, tokens=excess * turns))
+    requests = _Room("requests", "max_queued_requests", config.max_queued_requests, in_all.requests, own.requests)
+    if excess := requests.excess(1):
+        return _overloaded(requests.words(1), drain.about_s(now_s, requests=excess * turns))
+    tokens = _Room("prompt tokens", "max_queued_tokens", config.max_queued_tokens, in_all.tokens, own.tokens)
+    wanted = len(submit.prompt_token_ids)
+    if waiting and (excess := tokens.excess(wanted)):  # where nobody waits it would never be taken in
+        return _overloaded(tokens.words(wanted), drain.about_s(now_s, tokens=excess * turns))
     return None
+
+
+class _Room(NamedTuple):
+    """Under one bound."""
+
+    what: str
+    setting: str
+    bound: int
+    waiting: int
+    own: int  # of these: the tenant's, 0 if it need not share
+
+    def excess(self, wanted: int) -> int:
+        return fair_room.excess(wanted, own=self.own, free=self.bound - self.waiting)
+
+    def words(self, wanted: int) -> str:
+        """Why so many have no room."""
+        words = f"{self.waiting} {self.what} are waiting already, of {self.bound} that may (scheduler.{self.setting})"
+        is_share = self.waiting + wanted <= self.bound
+        return f"{words}; {self.own} are of this key, whose share is taken" if is_share else words
 
 
 def _too_late(submit: wire.Submit, waiting: Mapping[str, Load], drain: DrainRate, now_s: float) -> wire.Error | None:
@@ -91,8 +111,8 @@ def _turns(submit: wire.Submit, waiting: Mapping[str, Load]) -> int:
     return len(waiting.keys() | {tenant_of(submit.namespace)})
 
 
-def _overloaded(waiting: str, wait_s: float) -> wire.Error:
-    message = f"{waiting} are waiting already; try again later"
+def _overloaded(reason: str, wait_s: float) -> wire.Error:
+    message = f"{reason}; try again later"
     return wire.Error(message, "overloaded", status=429, retry_after_s=_bounded(wait_s))
 
 

@@ -40,6 +40,16 @@ def test_a_tenant_leaves_a_little_room_for_others():
     assert refusal({"a": Load(2, 20), "b": Load(7, 70)}, namespace="a") is None
 
 
+def test_the_bound_is_named_and_whether_it_is_the_keys_share():
+    words = "{} requests are waiting already, of 10 that may (scheduler.max_queued_requests){}; try again later"
+    assert refusal({"": Load(10, 100)}).message == words.format(10, "")
+    assert refusal({"a": Load(5, 50), "b": Load(5, 50)}, namespace="a").message == words.format(10, "")
+    share = "; 9 are of this key, whose share is taken"
+    assert refusal({"a": Load(9, 90)}, namespace="a").message == words.format(9, share)
+    tokens = refusal({"a": Load(1, 870)}, prompt=100, namespace="a").message
+    assert "(scheduler.max_queued_tokens); 870 are of this key" in tokens
+
+
 def test_the_tokens_of_prompts_that_wait_are_bounded_too():
     assert refusal({"": Load(2, 900)}, prompt=100) is None
     assert "900 prompt tokens" in refusal({"": Load(2, 900)}, prompt=101).message

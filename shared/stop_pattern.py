@@ -20,6 +20,7 @@ from functools import lru_cache
 from typing import Any, TypeAlias
 
 from shared.pattern_characters import CharacterSet, character_set
+from shared.regex_scan import outline
 
 parser: Any = importlib.import_module("re._parser")  # has no types
 
@@ -83,6 +84,8 @@ def read_stop_pattern(pattern: str) -> Automaton:
         raise BadPattern(f"a pattern has 1 to {MAX_CHARACTERS} characters, not {len(pattern)}")
     parsed = _parsed(pattern)
     builder = _Builder()
+    for position, name in outline(pattern).irregular:
+        raise BadPattern(f"{name} at position {position} is not supported: it is not regular")
     whole = builder.sequence(parsed, parsed.state.flags)
     if whole.empty:
         raise BadPattern("it matches the empty text")

@@ -20,9 +20,10 @@ import warnings
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from services.executor.constraint.source import regex_classes, regex_scan, regex_sets
+from services.executor.constraint.source import regex_classes, regex_sets
 from services.executor.constraint.source.refused import Refused
 from services.executor.constraint.source.regex_sets import Ranges
+from shared import regex_scan
 from shared.config import ConstraintsConfig
 
 parser: Any = importlib.import_module("re._parser")  # has no types
@@ -95,7 +96,7 @@ def to_rust_within(characters: Ranges, pattern: str, caps: ConstraintsConfig) ->
 
 def check_regular(found: regex_scan.Outline) -> None:
     """Raises Refused, with the position of what is not regular."""
-    for position, name in found.irregular:
+    for position, name in sorted(found.irregular + found.boundaries):
         raise Refused(f"{name} at position {position} is not supported: it is not regular")
 
 

@@ -10,8 +10,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from services.executor.constraint.source import regex, regex_scan, regex_sets
+from services.executor.constraint.source import regex, regex_sets
 from services.executor.constraint.source.refused import Refused
+from shared import regex_scan
 from shared.config import ConstraintsConfig
 
 ANYTHING = "(?s:.*)"

@@ -39,6 +39,7 @@ GROUPS = {
 class Outline:
     depth: int = 0  # of groups in one another
     irregular: list[tuple[int, str]] = field(default_factory=list)  # position, what stands there
+    boundaries: list[tuple[int, str]] = field(default_factory=list)  # of words, likewise
     anchors: list[tuple[int, int]] = field(default_factory=list)  # [start, end) in the text
 
 
@@ -74,6 +75,8 @@ def _note(found: Outline, token: re.Match[str], verbose: list[bool]) -> None:
     found.depth = max(found.depth, len(verbose) - 1)
     if _is_anchor(token):
         found.anchors.append(token.span())
+    if token["escape"] in (r"\b", r"\B"):
+        found.boundaries.append((token.start(), f"a word boundary, {token['escape']},"))
     name = _irregular(token)
     if name is not None:
         found.irregular.append((token.start(), name))
@@ -97,8 +100,6 @@ def _irregular(token: re.Match[str]) -> str | None:
         return None if name is None else f"{name}, {token['group']},"
     if token["repeat"] is not None and token["mode"] == "+":
         return f"a possessive repeat, {token['repeat']},"
-    if token["escape"] in (r"\b", r"\B"):
-        return f"a word boundary, {token['escape']},"
     if token["escape"] is not None and token["escape"][1:] in "123456789":
         return f"a backreference, {token['escape']},"
     return None

@@ -139,8 +139,8 @@ class Sandbox:
             case signal.SIGKILL:
                 return None
             case signal.SIGPROF:
-                limit = f"trying it takes over {self._caps.compile_cpu_s:g} s of CPU time"
-                return TooComplex(f"the constraint is too complex: {limit}, as where an output cannot come to its end")
+                limit = f"{self._caps.compile_cpu_s:g} s of CPU time (constraints.compile_cpu_s)"
+                return TooComplex(f"the constraint is too complex: to compile and try it takes over {limit}")
             case signal.SIGABRT:
                 return out_of_memory(self._caps)
             case _:

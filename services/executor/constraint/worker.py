@@ -52,6 +52,7 @@ from shared.model_card import load_card
 NICE = 5  # steps go before
 PLACE = re.compile(r"^(?:at )?([0-9]+)\(([0-9]+)\): ")  # in the engine's words
 EXCERPT = re.compile(r" \(at \".*\)$", re.DOTALL)
+FORCED = "ff_tokens"  # in the engine's words: tokens that follow without a choice
 STATM = Path("/proc/self/statm")
 
 
@@ -75,8 +76,8 @@ def answer(job: Job, tokenizer: LLTokenizer) -> Answer:
         return Wrong(refused.message, refused.path)
     except DeadEnd:
         return Wrong("no text satisfies the constraint")
-    except LimitReached:
-        return TooComplex("the constraint is too complex for the server's limits")
+    except LimitReached as reached:
+        return TooComplex(_beyond_limits(str(reached)))
     except GrammarFailed as error:
         return Wrong(_in_plain_words(str(error)))
     except TooSlow as error:
@@ -95,6 +96,12 @@ def _try(text: str, tokenizer: LLTokenizer) -> None:
         walk_about(Grammar("", text, tokenizer), tokenizer)
     except TooSlow:
         walk_about(Grammar("", text, tokenizer), tokenizer)
+
+
+def _beyond_limits(reason: str) -> str:
+    if FORCED in reason:
+        return "the constraint is too complex: it leaves no choice for too long, as where no output can ever end"
+    return "the constraint is too complex for the server's limits"
 
 
 def _in_plain_words(reason: str) -> str:

@@ -7,7 +7,7 @@ from typing import Any, Literal
 import msgspec
 
 from services.gateway.errors import within
-from services.gateway.schemas.constraint import NOT_ASKED, Asked, ConstraintFields, bounded_json
+from services.gateway.schemas.constraint import NOT_ASKED, Asked, ConstraintFields, schema_json
 from services.gateway.schemas.decode import FieldRules, convert
 from shared import wire
 from shared.config import ConstraintsConfig
@@ -37,6 +37,6 @@ def asked_by_format(raw: dict[str, Any] | None, place: str, fields: ConstraintFi
     if raw is None:
         return NOT_ASKED
     with within(place):
-        source = bounded_json(convert(raw, FormatFields).schema, "schema", caps)
+        source = schema_json(convert(raw, FormatFields).schema, "schema", caps)
     constraint = wire.Constraint("json_schema", source, fields.strict_schema, fields.json_whitespace)
     return Asked(place, constraint, {"constraint": f"{place}.schema"})

@@ -102,6 +102,12 @@ def bounded_json(value: Any, param: str, caps: ConstraintsConfig) -> str:
     return text
 
 
+def schema_json(schema: Any, param: str, caps: ConstraintsConfig) -> str:
+    """The same of a JSON schema, which may be as deep as the executor takes."""
+    check_nesting(schema, param, caps.max_depth)
+    return bounded_json(schema, param, caps)
+
+
 def check_sendable(value: Any, param: str, caps: ConstraintsConfig) -> None:
     """Of what is sent on as it is, not as text: no number of more than 64 bits could be."""
     bounded_json(value, param, caps)
@@ -146,7 +152,7 @@ def _text(text: str | None, param: str, max_bytes: int) -> str | None:
 def _schema(value: str | dict[str, Any] | None, caps: ConstraintsConfig) -> str | None:
     if value is None or value == ANY_OBJECT:
         return value
-    return bounded_json(_object(value, "json_schema", caps), "json_schema", caps)
+    return schema_json(_object(value, "json_schema", caps), "json_schema", caps)
 
 
 def _tags(value: str | dict[str, Any] | None, caps: ConstraintsConfig) -> str | None:

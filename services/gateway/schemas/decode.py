@@ -94,14 +94,14 @@ def _check_foreign(name: str, value: Any, known: frozenset[str], rules: FieldRul
         raise InvalidRequest(f"not supported{hint}", name, "unsupported_parameter")
 
 
-def check_nesting(value: Any, param: str) -> None:
+def check_nesting(value: Any, param: str, most: int = MAX_NESTING) -> None:
     """What is nested deeper could not be sent on."""
     level = [value]
-    for _ in range(MAX_NESTING):
+    for _ in range(most):
         if not level:
             return
         level = [inner for outer in level for inner in _inside(outer)]
-    raise InvalidRequest(f"nested more than {MAX_NESTING} levels deep", param)
+    raise InvalidRequest(f"nested more than {most} levels deep", param)
 
 
 def _inside(value: Any) -> Iterable[Any]:

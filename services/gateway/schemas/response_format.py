@@ -7,7 +7,14 @@ from typing import Any, Literal
 import msgspec
 
 from services.gateway.errors import InvalidRequest, within
-from services.gateway.schemas.constraint import NOT_ASKED, Asked, ConstraintFields, any_object, bounded_json
+from services.gateway.schemas.constraint import (
+    NOT_ASKED,
+    Asked,
+    ConstraintFields,
+    any_object,
+    bounded_json,
+    schema_json,
+)
 from services.gateway.schemas.decode import convert, missing
 from shared import wire
 from shared.config import ConstraintsConfig
@@ -65,7 +72,7 @@ def asked_by_format(raw: dict[str, Any] | None, fields: ConstraintFields, caps: 
 def _of_object(raw: dict[str, Any], fields: ConstraintFields, caps: ConstraintsConfig) -> Asked:
     with within(FIELD):
         schema = convert(raw, _ObjectFormat).schema
-        source = None if schema is None else bounded_json(schema, "schema", caps)
+        source = None if schema is None else schema_json(schema, "schema", caps)
     if source is None:
         return _asked(any_object(fields))
     constraint = wire.Constraint("json_schema", source, fields.strict_schema, fields.json_whitespace)
@@ -79,7 +86,7 @@ def _of_schema(raw: dict[str, Any], fields: ConstraintFields, caps: ConstraintsC
             chosen = convert(format_.json_schema, SchemaFields)
             if chosen.schema is None:
                 return _asked(any_object(fields))
-            source = bounded_json(chosen.schema, "schema", caps)
+            source = schema_json(chosen.schema, "schema", caps)
     strict = fields.strict_schema if chosen.strict is None else chosen.strict
     constraint = wire.Constraint("json_schema", source, strict, fields.json_whitespace)
     return _asked(constraint, f"{FIELD}.json_schema.schema")

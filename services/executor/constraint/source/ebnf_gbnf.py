@@ -17,6 +17,8 @@ from services.executor.constraint.source.refused import Refused
 from services.executor.constraint.source.regex_sets import Ranges
 from shared.config import ConstraintsConfig
 
+NEED_NOTHING = ("*", "?", "{0,", "{0}")  # repeats
+
 
 def is_gbnf(source: str) -> bool:
     """Lark never has this outside of its strings and patterns."""
@@ -30,6 +32,8 @@ def to_lark(source: str, caps: ConstraintsConfig) -> str:
     rules = ebnf_gbnf_reader.read(source, caps)
     if "root" not in rules:
         raise Refused("there is no rule of the name root")
+    if "root" not in _ending_rules(rules):
+        raise Refused("no output can ever end: each way through root needs a rule that needs itself")
     return _Writer(rules).grammar()
 
 
@@ -86,6 +90,28 @@ class _Writer:
                 return f"({self._regex(item)}){how}"
             case Choice(sequences):
                 return f"({'|'.join(''.join(map(self._regex, sequence)) for sequence in sequences)})"
+
+
+def _ending_rules(rules: dict[str, Node]) -> set[str]:
+    """Those that some text satisfies."""
+    ending: set[str] = set()
+    left = dict(reversed(rules.items()))  # most refer to later ones
+    while found := {name for name, body in left.items() if _ends(body, ending)}:
+        ending |= found
+        left = {name: body for name, body in left.items() if name not in found}
+    return ending
+
+
+def _ends(node: Node, ending: set[str]) -> bool:
+    match node:
+        case Pattern():
+            return True
+        case Reference(name):
+            return name in ending
+        case Repeat(item, how):
+            return how.startswith(NEED_NOTHING) or _ends(item, ending)
+        case Choice(sequences):
+            return any(all(_ends(item, ending) for item in sequence) for sequence in sequences)
 
 
 def _references(node: Node) -> list[str]:

@@ -31,6 +31,7 @@ from services.executor.constraint.source.schema_strings import writable as writa
 from services.executor.constraint.source.schema_values import Values
 from shared.config import ConstraintsConfig
 
+UNLESS_STRICT = "`strict: false`, or `strict_schema: false`, leaves it to the model"
 MAX_PLACES = 20_000  # at which a conjunction is compiled, and values that are listed
 
 
@@ -90,7 +91,7 @@ class Compiler:
 
     def unenforced(self, message: str, path: Path) -> None:
         if self._strict:
-            raise Refused(message, path)
+            raise Refused(f"{message}; {UNLESS_STRICT}", path)
 
     def never(self, message: str, path: Path) -> Emitted:
         self._reason = self._reason or Refused(message, path)

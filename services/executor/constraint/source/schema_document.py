@@ -75,7 +75,7 @@ def _check_data(root: Any, max_depth: int) -> None:
     """Raises Refused for what JSON cannot say, or UTF-8, and for what is too deep. Does not recurse."""
     for value, path in _walk(root):
         if len(path) > max_depth:
-            raise Refused(f"deeper than {max_depth} levels", path[:8])
+            raise Refused(f"nested more than {max_depth} levels deep", path[:8])
         if isinstance(value, float) and not math.isfinite(value):
             raise Refused("a number that is not finite", path)
         for text in (value, *path[-1:]):

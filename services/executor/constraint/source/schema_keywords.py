@@ -95,6 +95,6 @@ def objection(keyword: str, value: Any) -> str | None:
         return None
     if keyword in UNENFORCED:
         idle = any(value is item or (isinstance(item, dict) and value == item) for item in _IDLE.get(keyword, ()))
-        return None if idle else f"{keyword} cannot be enforced"
+        return None if idle else f"{keyword!r} cannot be enforced"
     nearest = difflib.get_close_matches(keyword, KNOWN, 1)
     return f"unknown keyword {keyword!r}" + (f"; did you mean {nearest[0]!r}?" if nearest else "")

@@ -99,3 +99,12 @@ def test_places_in_it_by_the_clients_words():
     tags = chat({"type": "structural_tag", "structures": []})
     assert tags.parts[0].name_of("constraint.structures.0.begin") == "response_format.structures.0.begin"
     assert chat(of_schema(schema={})).parts[0].name_of("constraint.a") == "response_format.json_schema.schema.a"
+
+
+@pytest.mark.parametrize("levels", [70, 200])
+def test_a_schema_is_too_deep_by_the_number_that_the_executor_takes(levels):
+    schema = {"type": "integer"}
+    for _ in range(levels):
+        schema = {"type": "array", "items": schema}
+    error = refusal(of_schema(name="a", schema=schema))
+    assert error.message == "response_format.json_schema.schema: nested more than 64 levels deep"

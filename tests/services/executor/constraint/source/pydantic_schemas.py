@@ -167,7 +167,7 @@ TAKEN: dict[str, dict[str, Any]] = {
 # and why: what the page on structured output says is refused
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "Decimal": (model("A", a=DECIMAL), "look-ahead"),
-    "set": (model("A", a={"items": STRING, "type": "array", "uniqueItems": True}), "uniqueItems cannot be enforced"),
+    "set": (model("A", a={"items": STRING, "type": "array", "uniqueItems": True}), "'uniqueItems' cannot be enforced"),
     "hundredths": (model("A", a={"multipleOf": 0.01, "type": "number"}), "multipleOf is kept for"),
     "IPv4 network": (model("A", a={"format": "ipv4network", "type": "string"}), "format 'ipv4network'"),
     "pattern as a value": (model("A", a={"format": "regex", "type": "string"}), "format 'regex'"),

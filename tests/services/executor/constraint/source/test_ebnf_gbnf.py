@@ -35,6 +35,24 @@ def refusal(source: str) -> str:
     return caught.value.message
 
 
+@pytest.mark.parametrize(
+    "source",
+    [
+        'root ::= "a" root',
+        'root ::= a | "x" b\na ::= "y" b\nb ::= "z" a+',
+        "root ::= root",
+        'root ::= ("a" root){1,2} | "b" root{2}',
+    ],
+)
+def test_what_never_ends_is_told_so(source: str) -> None:
+    assert refusal(source).startswith("no output can ever end")
+
+
+@pytest.mark.parametrize("repeat", ["?", "*", "{0,2}", "{0}"])
+def test_what_may_be_left_out_need_not_end(repeat: str) -> None:
+    assert grammar(f'root ::= "a" endless{repeat}\nendless ::= "b" endless')
+
+
 @given(st.dictionaries(st.text(max_size=3), VALUES, max_size=3), st.booleans(), st.integers(0, 200))
 @settings(deadline=None, max_examples=100)
 def test_json_is_taken_and_nothing_else(value: dict[str, object], ascii_only: bool, cut: int) -> None:

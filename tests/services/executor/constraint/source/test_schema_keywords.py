@@ -121,6 +121,11 @@ def test_the_nearest_known_keyword_is_named() -> None:
     assert "did you mean 'properties'?" in refusal({"type": "object", "propertes": {}}).message
 
 
+def test_what_cannot_be_enforced_is_told_with_the_way_out() -> None:
+    message = refusal({"not": {"type": "string"}}).message
+    assert message == "'not' cannot be enforced; `strict: false`, or `strict_schema: false`, leaves it to the model"
+
+
 @pytest.mark.parametrize("itself", ["", "#"])
 def test_either_way_to_name_the_schema_itself(itself: str) -> None:
     def linked(to: str) -> dict[str, Any]:
@@ -133,7 +138,7 @@ def test_a_schema_that_is_too_deep_or_multiplies_is_refused_without_an_overflow(
     deep: Any = {}
     for _ in range(5000):
         deep = {"items": deep}
-    assert "deeper than 64" in refusal(deep).message
+    assert "nested more than 64 levels deep" in refusal(deep).message
     chain = {f"d{index}": {"allOf": [{"$ref": f"#/$defs/d{index + 1}"}]} for index in range(3000)}
     assert "nested too deeply" in refusal({"$ref": "#/$defs/d0", "$defs": {**chain, "d3000": {}}}).message
     wide = {"allOf": [{"anyOf": [{"minimum": index}, {"maximum": index}]} for index in range(30)]}

@@ -24,7 +24,7 @@ MAX_MESSAGE_BYTES = 64 * 1024 * 1024  # that anybody may send at once; `max_byte
 Role: TypeAlias = Literal["gateway", "tokenizer", "scheduler", "executor", "detokenizer"]
 FinishReason: TypeAlias = Literal["stop", "length", "abort", "error"]
 ConstraintKind: TypeAlias = Literal["regex", "json_schema", "json_object", "ebnf", "choices", "structural_tag"]
-AbortReason: TypeAlias = Literal["client", "stop_string", "deadline", "stale"]
+AbortReason: TypeAlias = Literal["client", "stop_string", "deadline", "stale", "gateway_gone"]
 
 # What a number can be at all is a part of its type, so that no peer can make anybody compute with nonsense.
 Natural: TypeAlias = Annotated[int, Meta(ge=0, lt=2**53)]

@@ -83,7 +83,8 @@ class Core:
     def gateway_left(self, gateway: str) -> list[Command]:
         """Text that was under way to it may be lost, so its requests cannot go on here."""
         self._gateways.discard(gateway)
-        return [self._drop(key) for key in list(self._open) if key[0] == gateway]
+        gone = [key for key in self._open if key[0] == gateway]
+        return [_gatewayless(key, self._open.pop(key).attempt) for key in gone]
 
     def hub_left(self) -> None:
         """Another grant is another life of the scheduler: all attempts are void."""
@@ -97,7 +98,7 @@ class Core:
             return []
         if message.gateway not in self._gateways:
             self._open.pop(key, None)
-            return [_stale(key, message.attempt)]
+            return [_gatewayless(key, message.attempt)]
         self._open.pop(key, None)
         try:
             self._open[key] = self._resumed(message)
@@ -209,3 +210,8 @@ def _shown(token_ids: tuple[int, ...], update: wire.TokenUpdate, options: wire.T
 def _stale(key: _Key, attempt: int) -> wire.Abort:
     gateway, request_id = key
     return wire.Abort(request_id, attempt, gateway, "stale")
+
+
+def _gatewayless(key: _Key, attempt: int) -> wire.Abort:
+    gateway, request_id = key
+    return wire.Abort(request_id, attempt, gateway, "gateway_gone")

@@ -112,7 +112,7 @@ class DetokenizerService:
             )
 
     def _abort(self, abort: wire.Abort) -> None:
-        if abort.reason == "stale":
-            self._log.warning("dropped", request_id=abort.request_id, attempt=abort.attempt)
+        if abort.reason != "stop_string":
+            self._log.warning("dropped", request_id=abort.request_id, attempt=abort.attempt, reason=abort.reason)
         for hub in self._hub.peers:
             self._hub.send(hub, abort)

@@ -180,7 +180,8 @@ class Requests:
             self._withdraw(request, "stop_string", delivered=True)
         else:
             self.streams.forget(request)
-            self._lose(request, "its detokenizer has no state for it")
+            is_gone = abort.reason == "gateway_gone"
+            self._lose(request, "its gateway is gone" if is_gone else "its detokenizer has no state for it")
 
     def audit(self, gateway: str, audit: wire.Audit) -> None:
         audited = self.ledger.audit(gateway, audit, self._now_s)

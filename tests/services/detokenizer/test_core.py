@@ -184,9 +184,10 @@ def test_an_older_attempt_does_not_end_twice(core):
 
 
 def test_nothing_is_kept_for_a_gateway_that_is_not_there(core):
-    assert Core(VOCABULARY).open(opened()) == stale()
+    gone = [wire.Abort("r", 1, "gw", "gateway_gone")]
+    assert Core(VOCABULARY).open(opened()) == gone
     core.open(opened())
-    assert core.gateway_left("gw") == stale()
+    assert core.gateway_left("gw") == gone
     assert core.open_requests == 0
 
 
@@ -194,7 +195,7 @@ def test_a_gateway_that_leaves_takes_only_its_own_requests(core):
     core.gateway_joined("other")
     core.open(opened())
     core.open(wire.Open("r", 1, "other", wire.TextOptions()))
-    assert core.gateway_left("other") == [wire.Abort("r", 1, "other", "stale")]
+    assert core.gateway_left("other") == [wire.Abort("r", 1, "other", "gateway_gone")]
     assert sent(core.take(update(0, "a"))).text == "a"
 
 

@@ -75,7 +75,7 @@ async def test_a_stop_string_is_told_to_both_sides(rig):
 async def test_a_gateway_that_is_not_linked_is_answered_by_the_scheduler(rig):
     rig.open(gateway="elsewhere")
     rig.transport.pump()
-    assert rig.hub.take() == [wire.Abort("r", 1, "elsewhere", "stale")]
+    assert rig.hub.take() == [wire.Abort("r", 1, "elsewhere", "gateway_gone")]
 
 
 async def test_what_was_open_for_a_gateway_that_left_is_void(rig):
@@ -83,7 +83,7 @@ async def test_what_was_open_for_a_gateway_that_left_is_void(rig):
     rig.transport.pump()
     rig.front.drop()
     rig.transport.pump()
-    assert rig.hub.take() == [wire.Abort("r", 1, "gw", "stale")]
+    assert rig.hub.take() == [wire.Abort("r", 1, "gw", "gateway_gone")]
     await link_up(rig.service, rig.transport)
     rig.open(attempt=2)
     rig.tokens(rig.update("Hi", attempt=2))

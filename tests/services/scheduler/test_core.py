@@ -346,11 +346,15 @@ def test_a_stop_string_ends_the_request_without_another_terminal():
     assert hub.take(GATEWAY, wire.Lost) == []
 
 
-def test_a_detokenizer_without_state_for_a_request_makes_it_lost():
+@pytest.mark.parametrize(
+    ("reason", "words"),
+    [("stale", "its detokenizer has no state for it"), ("gateway_gone", "its gateway is gone")],
+)
+def test_a_detokenizer_without_state_for_a_request_makes_it_lost(reason, words):
     hub = Hub().join_all()
     hub.hear("tokenizer", submit(prompt=PROMPT))
-    hub.hear(DETOKENIZER, wire.Abort("r1", 1, GATEWAY, "stale"))
-    assert [lost.attempt for lost in hub.take(GATEWAY, wire.Lost)] == [1]
+    hub.hear(DETOKENIZER, wire.Abort("r1", 1, GATEWAY, reason))
+    assert [(lost.attempt, lost.reason) for lost in hub.take(GATEWAY, wire.Lost)] == [(1, words)]
     assert hub.updates() == []
 
 

@@ -100,7 +100,7 @@ class CoreMachine(RuleBasedStateMachine):
         gateway=st.sampled_from(GATEWAYS),
         request_id=st.sampled_from(REQUESTS),
         attempt=ATTEMPTS,
-        reason=st.sampled_from(("client", "stop_string", "stale", "deadline")),
+        reason=st.sampled_from(("client", "stop_string", "stale", "deadline", "gateway_gone")),
     )
     def abort(self, peer, gateway, request_id, attempt, reason):
         if peer in self.linked:

@@ -107,6 +107,12 @@ IN_PROCESS = (
     BadInput("`max_tokens` null", {"max_tokens": None}, (*OPENAI, MESSAGES), "as without the field"),
     BadInput("`max_tokens` 1e308", {"max_tokens": 1e308}, (*OPENAI, MESSAGES)),
     BadInput("`max_tokens` 2^70", {"max_tokens": 2**70}, (*OPENAI, MESSAGES)),
+    BadInput(
+        "`max_tokens` over the rest of the context",
+        {"max_tokens": 10**6},
+        (*OPENAI, MESSAGES),
+        "the output ends at the context's end, with the reason `length`",
+    ),
     BadInput("`temperature` NaN", {"temperature": float("nan")}, (*OPENAI, GENERATE, MESSAGES, RESPONSES)),
     BadInput("`temperature` -1", {"temperature": -1}, (*OPENAI, GENERATE, MESSAGES, RESPONSES)),
     BadInput("`temperature` 1e400", b'{"prompt": "x", "temperature": 1e400}', (COMPLETIONS,)),

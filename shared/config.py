@@ -7,7 +7,6 @@ the value is read as YAML. Other variables with this prefix are not ours: orches
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias, get_args, get_origin
@@ -16,8 +15,10 @@ import msgspec
 import yaml
 from msgspec import Meta
 
+from shared.choices import one_of
 from shared.conflicts import conflicts
 from shared.namespaces import MAX_WEIGHT
+from shared.nearest import did_you_mean
 
 ENV_PREFIX = "SAPWOOD_"
 
@@ -266,7 +267,8 @@ def load(
     try:
         config = msgspec.convert(values, Config)
     except msgspec.ValidationError as error:
-        raise ConfigError(f"configuration: {error}") from error
+        words, at, place = str(error).rpartition(" - at `$")
+        raise ConfigError(f"configuration: {words}{one_of(words, Config, place)}{at}{place}") from error
     if found := list(conflicts(config)):
         raise ConfigError("configuration: " + "; ".join(found))
     return config
@@ -334,9 +336,7 @@ def _known(struct: Any, name: str, dotted: str) -> Any:
     fields = {f.name: f.type for f in msgspec.structs.fields(struct)} if _is_section(struct) else {}
     if name in fields:
         return fields[name]
-    near = difflib.get_close_matches(name, fields, n=1, cutoff=0.0) if fields else []
-    hint = f"; did you mean {near[0]!r}?" if near else ""
-    raise ConfigError(f"unknown key {dotted!r}{hint}")
+    raise ConfigError(f"unknown key {dotted!r}{did_you_mean(name, fields)}")
 
 
 def _is_section(struct: Any) -> bool:

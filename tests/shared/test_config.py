@@ -44,7 +44,10 @@ def test_flags_win_over_environment_and_environment_over_the_file(tmp_path):
         ({"gateway.port": "x"}, "Expected `int`, got `str` - at `$.gateway.port`"),
         ({"gateway.port": 70000}, "<= 65535"),
         ({"executor.mem_fraction_static": 1.0}, "< 1"),
-        ({"scheduler.policy": "best"}, "Invalid enum value 'best'"),
+        (
+            {"scheduler.policy": "best"},
+            "Invalid enum value 'best'; one of dfs-weight, fcfs, lof, lpm, priority - at `$",
+        ),
         ({"executor.eviction_policy": "fifo"}, "Invalid enum value 'fifo'"),
         ({"executor.cache_quota": 1.5}, "<= 1"),
         ({"executor.replicas": 0}, ">= 1"),
@@ -60,6 +63,12 @@ def test_flags_win_over_environment_and_environment_over_the_file(tmp_path):
 def test_what_is_wrong_is_named(overrides, message):
     with pytest.raises(ConfigError, match=message.replace("$", r"\$").replace("?", r"\?")):
         load(overrides=overrides)
+
+
+def test_a_key_like_no_other_is_compared_with_none():
+    with pytest.raises(ConfigError) as caught:
+        load(overrides={"gateway.foo": 1})
+    assert str(caught.value) == "unknown key 'gateway.foo'"
 
 
 def test_a_key_has_the_default_limits_where_its_own_are_not_said(tmp_path):

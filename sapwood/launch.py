@@ -27,7 +27,7 @@ CLIENT_COMMANDS = {
     "dashboard": "what a server does, drawn from its log, in the browser",
     "log": "all log lines about one request, in order",
     "trace": "the graph of a program written with the SDK",
-    "keys": "make an API key for a server",
+    "keys": "make API keys for a server, list and revoke them",
     "doctor": "look over a deployment, and say what to mend",
 }
 SERVER_COMMANDS = {
@@ -36,6 +36,7 @@ SERVER_COMMANDS = {
     "prepare": "convert the model and compile what computes it, so that later starts are quick",
     "link-keys": "make the keys of the links between machines",
     "health": "exit 0 if the processes of the run directory make progress",
+    "reload": "let the gateway read its files of keys anew",
 }
 
 
@@ -75,7 +76,9 @@ def _hand_over(arguments: list[str]) -> NoReturn:
     os.environ["PYTHONPATH"] = server_path()
     sys.stdout.flush()
     # -P: a folder named services where the user stands must not shadow ours
-    module = ["shared.health", *arguments[1:]] if arguments[0] == "health" else ["shared.launcher", *arguments]
+    command, *options = arguments
+    own = command in ("health", "reload")
+    module = [f"shared.{command}", *options] if own else ["shared.launcher", *arguments]
     os.execv(sys.executable, [sys.executable, "-P", "-m", *module])
 
 

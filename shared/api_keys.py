@@ -1,6 +1,7 @@
 """The API keys of a configuration, in it and in files: how each is written, and which cannot be used together.
 
-Knows keys only as digests. Does not know who calls.
+A name may have several keys, such as an old one and a new one: they are the same tenant's. Knows keys only as digests.
+Does not know who calls.
 """
 
 from __future__ import annotations
@@ -9,11 +10,10 @@ import hashlib
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
-from difflib import get_close_matches
 from pathlib import Path
 from typing import NamedTuple
 
-from shared.config import ConfigError, GatewayConfig, KeyLimitsConfig
+from shared.config import ConfigError, GatewayConfig
 
 HASHED = "sha256:"  # before the digest that stands for a key
 
@@ -31,6 +31,8 @@ class Key:
         """Of "key", "name: key" or "name: sha256:digest". Raises ConfigError, which does not repeat the text."""
         name, colon, key = text.strip().rpartition(": ")
         name, key = name.strip(), key.strip()
+        if len(key.split()) > 1:
+            raise ConfigError("this is no key: it has spaces")
         if not key or key.endswith(":"):  # a name and nothing behind it
             raise ConfigError("a key must not be empty")
         if colon and not _NAME.fullmatch(name):
@@ -39,8 +41,9 @@ class Key:
 
     @property
     def tenant(self) -> str:
-        """The same, whether the key is given or its digest."""
-        return hashlib.sha256(b"tenant:" + self.digest).hexdigest()[:16]
+        """The name's where there is one: it is the same for its next key."""
+        who = b"tenant:" + self.digest if self.name is None else f"name:{self.name}".encode()
+        return hashlib.sha256(who).hexdigest()[:16]
 
 
 class ApiKeys(NamedTuple):
@@ -50,41 +53,49 @@ class ApiKeys(NamedTuple):
 
 def read_keys(config: GatewayConfig) -> ApiKeys:
     """Raises ConfigError if they cannot be used."""
-    keys = [*_read("gateway.api_keys", config.api_keys), *_keys_of_file("api_keys_file", config.api_keys_file)]
-    _check_names([key.name for key in keys if key.name is not None], config.key_limits)
+    keys = [*_read_all("gateway.api_keys", config.api_keys), *_keys_of_file("api_keys_file", config.api_keys_file)]
     admin = _admin_key(config)
     if len({key.digest for key in (*keys, *admin)}) < len(keys) + len(admin):
         raise ConfigError("gateway.api_keys, gateway.admin_key: the same key is there twice")
     return ApiKeys(keys, admin[0] if admin else None)
 
 
-def key_lines(path: Path) -> list[str]:
-    """Of a file: one key a line, but for blank lines and those that begin with #.
+def limits_of_nobody(config: GatewayConfig, keys: Iterable[Key]) -> list[str]:
+    """The names in `key_limits` that no key has."""
+    return sorted(config.key_limits.names.keys() - {key.name for key in keys})
+
+
+def key_lines(path: Path) -> dict[int, str]:
+    """Of a file, by number: one key a line, but for blank lines and those that begin with #.
 
     Raises OSError, UnicodeDecodeError.
     """
-    lines = [line.strip() for line in path.read_text("utf-8").splitlines()]
-    return [line for line in lines if line and not line.startswith("#")]
+    lines = enumerate(map(str.strip, path.read_text("utf-8").splitlines()), 1)
+    return {number: line for number, line in lines if line and not line.startswith("#")}
 
 
 def digest(key: str) -> bytes:
     return hashlib.sha256(key.encode("utf-8", "surrogateescape")).digest()
 
 
-def _read(where: str, texts: Iterable[str]) -> list[Key]:
+def _read(where: str, text: str) -> Key:
     try:
-        return [Key.read(text) for text in texts]
+        return Key.read(text)
     except ConfigError as error:
         raise ConfigError(f"{where}: {error}") from error
 
 
+def _read_all(setting: str, texts: Iterable[str]) -> list[Key]:
+    return [_read(setting, text) for text in texts]
+
+
 def _admin_key(config: GatewayConfig) -> list[Key]:
-    """None or one."""
+    """None or one. Without its name, which is no tenant's."""
     texts = () if config.admin_key is None else (config.admin_key,)
-    found = [*_read("gateway.admin_key", texts), *_keys_of_file("admin_key_file", config.admin_key_file)]
+    found = [*_read_all("gateway.admin_key", texts), *_keys_of_file("admin_key_file", config.admin_key_file)]
     if len(found) > 1:
         raise ConfigError("gateway.admin_key, gateway.admin_key_file: there is more than one admin key")
-    return found
+    return [Key(key.digest) for key in found]
 
 
 def _keys_of_file(setting: str, path: str | None) -> list[Key]:
@@ -94,20 +105,10 @@ def _keys_of_file(setting: str, path: str | None) -> list[Key]:
         lines = key_lines(Path(path).expanduser())
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"gateway.{setting}: cannot read {path}: {error}") from error
-    keys = _read(f"gateway.{setting} {path}", lines)
+    keys = [_read(f"gateway.{setting}: {path}, line {number}", line) for number, line in lines.items()]
     if not keys:
         raise ConfigError(f"gateway.{setting}: {path} holds no key")
     return keys
-
-
-def _check_names(names: list[str], limits: KeyLimitsConfig) -> None:
-    if len(set(names)) < len(names):
-        twice = next(name for name in names if names.count(name) > 1)
-        raise ConfigError(f"gateway.api_keys: two keys are called {twice!r}")
-    for name in limits.names.keys() - set(names):
-        near = get_close_matches(name, names, n=1, cutoff=0.0)
-        hint = f"; did you mean {near[0]!r}?" if near else ""
-        raise ConfigError(f"gateway.key_limits.names: no key is called {name!r}{hint}")
 
 
 def _digest_of(key: str) -> bytes:

@@ -18,12 +18,13 @@ import msgspec
 from sapwood.commands.findings import Finding, failed, ok, skipped, warning
 from shared import config as configuration
 from shared import flags
-from shared.api_keys import HASHED, key_lines, read_keys
+from shared.api_keys import HASHED, key_lines, limits_of_nobody, read_keys
 from shared.config import Config, ConfigError, GatewayConfig
 from shared.cores import usable_cores
 from shared.exposure import exposure, has_keys
 from shared.link_keys import ROLES, load_keys
 from shared.model_card import prepared_folder, source_path
+from shared.run_dir import of_server
 from shared.status_files import status_files, troubles
 
 LONGEST_SOCKET_PATH = 107  # of a socket in the file system, by the kernel
@@ -61,18 +62,22 @@ def check_keys(gateway: GatewayConfig) -> Iterator[Finding]:
         fix = "give one with --admin-api-key-file, for /metrics, /cache and /server_info"
         yield warning("admin key", "none, so the admin routes are closed to all", fix)
     try:
-        read_keys(gateway)
+        keys, _ = read_keys(gateway)
     except ConfigError as error:
         yield failed("API keys", str(error), "sapwood keys new NAME --file FILE makes one")
         return
     for about, path in (("API keys", gateway.api_keys_file), ("admin key", gateway.admin_key_file)):
         if path is not None:
             yield _secret(about, Path(path).expanduser())
+    for name in limits_of_nobody(gateway, keys):
+        names = ", ".join(sorted({key.name for key in keys if key.name is not None})) or "no key has one"
+        fix = f"sapwood keys new {name}, or mend gateway.key_limits.names; the names are: {names}"
+        yield warning("key limits", f"no key is called {name}", fix)
 
 
 def _secret(about: str, path: Path) -> Finding:
     """Of a file that the gateway takes."""
-    lines = key_lines(path)
+    lines = key_lines(path).values()
     is_plain = not all(HASHED in line for line in lines)
     if is_plain and path.stat().st_mode & (stat.S_IROTH | stat.S_IWOTH):
         return warning(about, f"everybody on this machine may read {path}", f"chmod 600 {path}")
@@ -130,15 +135,13 @@ def _space(folder: Path, needed: int) -> Finding:
 
 
 def check_run_dir(config: Config) -> Iterator[Finding]:
-    if not config.run_dir:
-        yield skipped(
-            "processes", "no run directory is named", "give the --run-dir of the server, to see its processes"
-        )
+    run_dir = of_server(config)
+    if not config.run_dir and not run_dir.exists():
+        yield skipped("processes", f"there is no {run_dir}", "give the --run-dir of the server, to see its processes")
         return
-    run_dir = Path(config.run_dir)
     if run_dir.exists() and run_dir.stat().st_mode & (stat.S_IWGRP | stat.S_IWOTH):
         yield failed("run directory", f"others may put files into {run_dir}", f"chmod 700 {run_dir}")
-    yield from _sockets(config)
+    yield from _sockets(msgspec.structs.replace(config, run_dir=str(run_dir)))
     files, bad = status_files(run_dir), troubles(run_dir)
     if not files:
         yield failed("processes", f"none runs in {run_dir}", "sapwood serve, or another --run-dir")

@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -31,6 +32,9 @@ from shared.log_files import log_file
 from shared.model_card import source_path
 from shared.service import EXIT_CONFIG
 from shared.supervise import ProcessSpec, Supervisor
+from shared.terminal import Terminal
+
+NAME = re.compile(r"[\w-]{1,64}", re.ASCII)  # of a process, and of the files of it
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -40,6 +44,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     flags.add_arguments(serve)
     run = commands.add_parser("run", help="start one stage, restarted when it dies (for containers)")
     run.add_argument("service", choices=flags.SERVICES)
+    run.add_argument("--name", type=_name, help="what this process is called in logs (STAGE-HOST)")
     flags.add_arguments(run)
     prepare = commands.add_parser("prepare", help="convert and compile once, so that later starts are quick")
     flags.add_arguments(prepare, flags.OF_A_MODEL)
@@ -51,6 +56,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     except ConfigError as error:
         print(f"sapwood: {flags.named(str(error))}", file=sys.stderr)
         return EXIT_CONFIG
+
+
+def _name(text: str) -> str:
+    if not NAME.fullmatch(text):
+        raise argparse.ArgumentTypeError("letters, digits, - and _ only, 64 at most")
+    return text
 
 
 def _dispatch(arguments: argparse.Namespace) -> int:
@@ -65,7 +76,9 @@ def _dispatch(arguments: argparse.Namespace) -> int:
         with run_dir.lasting(config) as config:
             return _serve(config)
     with run_dir.named_or_temporary(config) as config:
-        return _run(config, arguments.service) if arguments.command == "run" else _prepare_alone(config)
+        if arguments.command == "prepare":
+            return _prepare_alone(config)
+        return _run(config, arguments.service, arguments.name or f"{arguments.service}-{socket.gethostname()}")
 
 
 def _serve(config: Config) -> int:
@@ -73,8 +86,7 @@ def _serve(config: Config) -> int:
     return uvloop.run(_supervise(config, _all_specs(config, _write_config(config)), announce=True))
 
 
-def _run(config: Config, service: str) -> int:
-    name = f"{service}-{socket.gethostname()}"  # containers differ
+def _run(config: Config, service: str, name: str) -> int:
     config = _prepared(config, f"supervisor-{name}")
     return uvloop.run(_supervise(config, [_spec(service, name, _write_config(config))]))
 
@@ -121,7 +133,8 @@ def _warm_up(config_file: Path) -> None:
 
 def _spec(service: str, name: str, config_file: Path, module: str | None = None) -> ProcessSpec:
     argv = _python(module or f"services.{service}", "--config", str(config_file), "--name", name)
-    return ProcessSpec(name, argv, stop_rank=0 if service == "gateway" else 1)
+    is_gateway = service == "gateway"
+    return ProcessSpec(name, argv, stop_rank=0 if is_gateway else 1, reads_at_hangup=is_gateway)
 
 
 def _keeping_logs(config: Config) -> Config:
@@ -184,8 +197,14 @@ async def _supervise(config: Config, specs: list[ProcessSpec], *, announce: bool
             supervisor.end_now()
         stopping.set()
 
+    terminal = Terminal()
+
+    def on_hangup() -> None:
+        on_signal() if terminal.is_gone() else supervisor.hang_up()
+
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, on_signal)
+    asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, on_hangup)
     await supervisor.start()
     waits = [asyncio.create_task(stopping.wait()), asyncio.create_task(supervisor.fatal())]
     announcing = asyncio.create_task(announce_ready(config)) if announce else None

@@ -35,11 +35,12 @@ State = Literal["starting", "compiling", "ready", "waiting", "stopped"]
 
 @dataclass(frozen=True)
 class ProcessSpec:
-    """What to run. Processes stop in order of `stop_rank`, those of one rank together."""
+    """What to run. Processes stop in order of `stop_rank`, those of one rank together; some read files at SIGHUP."""
 
     name: str
     argv: tuple[str, ...]
     stop_rank: int = 0
+    reads_at_hangup: bool = False
 
 
 @dataclass
@@ -49,6 +50,7 @@ class _Child:
     process: asyncio.subprocess.Process | None = None
     restarts: int = 0
     was_ready: bool = False
+    has_to_read: bool = False  # once it is ready: it may have read just before
     reason: str | None = None  # that it ended last, as far as it is known
     keeper: asyncio.Task[None] | None = None
 
@@ -110,6 +112,13 @@ class Supervisor:
         for rank in sorted({child.spec.stop_rank for child in self._children}):
             group = [child for child in self._children if child.spec.stop_rank == rank]
             await asyncio.gather(*(self._stop_child(child) for child in group))
+
+    def hang_up(self) -> None:
+        """SIGHUP for those that read their files anew at it."""
+        for child in self._children:
+            if child.spec.reads_at_hangup:
+                child.has_to_read = True
+                self._let_read(child)
 
     def end_now(self) -> None:
         """Kill -9 for all that is still there: somebody will not wait for them to stop."""
@@ -195,9 +204,16 @@ class Supervisor:
                 self._log.info("process_ready", process=child.spec.name, restarts=child.restarts)
                 child.was_ready = True
                 self._note(child, "ready")
+                self._let_read(child)
             elif child.state == "ready":
                 with contextlib.suppress(OSError):  # a full disk
                     self._status_file(child).touch()
+
+    def _let_read(self, child: _Child) -> None:
+        if child.has_to_read and child.state == "ready" and child.process is not None:
+            child.has_to_read = False
+            with contextlib.suppress(ProcessLookupError):  # the next one reads them at its start
+                child.process.send_signal(signal.SIGHUP)
 
     def _kill(self, child: _Child, reason: str) -> None:
         if child.process is not None and child.process.returncode is None:
@@ -234,6 +250,7 @@ class Supervisor:
             "pid": child.process.pid if child.process else None,
             "restarts": child.restarts,
             "pause_s": pause_s,
+            "reads_at_hangup": child.spec.reads_at_hangup,
         }
         path = self._status_file(child)
         part = path.with_suffix(".part")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 
 from aiohttp import web
 
@@ -26,20 +27,22 @@ class Gateway:
     def __init__(self, context: Context) -> None:
         self._context = context
         self._config = context.config.gateway
-        self._dispatcher: Dispatcher  # from start() on
+        self._keys: Keyring  # from start() on
+        self._dispatcher: Dispatcher
         self._runner: Runner
         self._tracing: Tracing
 
     async def start(self) -> None:
         card = load_card(self._context.config.model)
-        keys = Keyring.of(self._config)
+        self._keys = Keyring(self._config)
         if found := exposure(self._config):
             raise ConfigError(found)
-        if keys.tenants:
-            logging.get().info("keys", tenants=keys.tenants)
+        asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, self._read_keys)
+        if self._keys.count:
+            self._tell_keys()
         self._tracing = open_tracing(self._context.config.tracing, self._context.name, card.model_id)
         self._dispatcher = Dispatcher(self._context)
-        app = make_app(self._dispatcher, self._context.config, card, keys, self._tracing)
+        app = make_app(self._dispatcher, self._context.config, card, self._keys, self._tracing)
         app.on_response_prepare.append(self._send_elsewhere)
         self._runner = Runner(
             app,
@@ -75,6 +78,21 @@ class Gateway:
         """The one that is really listened on."""
         port: int = self._runner.addresses[0][1]
         return port
+
+    def _read_keys(self) -> None:
+        """Anew: who has been given a key may come in, and whose key is gone may not come again."""
+        try:
+            self._keys.read()
+        except ConfigError as error:
+            logging.get().error("keys_refused", reason=str(error))
+        else:
+            self._tell_keys()
+
+    def _tell_keys(self) -> None:
+        keys, log = self._keys, logging.get()
+        log.info("keys", count=keys.count, tenants=keys.tenants)
+        if keys.limits_of_nobody:
+            log.warning("limits_of_nobody", names=keys.limits_of_nobody)
 
     async def _send_elsewhere(self, _request: web.Request, response: web.StreamResponse) -> None:
         """While it drains, what a client asks next is for another gateway: no connection is kept."""

@@ -5,7 +5,7 @@ import hashlib
 import pytest
 
 from shared.api_keys import read_keys
-from shared.config import ConfigError, GatewayConfig, KeyLimits, KeyLimitsConfig
+from shared.config import ConfigError, GatewayConfig
 
 
 def hashed(key):
@@ -53,7 +53,7 @@ def test_a_file_without_keys_is_an_error(tmp_path, content):
         {"api_keys": ("SECRET", "SECRET")},
         {"api_keys": ("SECRET",), "admin_key": "SECRET"},
         {"api_keys": ("SECRET", hashed("SECRET"))},
-        {"api_keys": ("alice: SECRET", "alice: SECRET2")},
+        {"api_keys": ("the SECRET of alice",)},
     ],
 )
 def test_keys_that_cannot_be_used_are_refused_without_being_shown(settings):
@@ -62,7 +62,8 @@ def test_keys_that_cannot_be_used_are_refused_without_being_shown(settings):
     assert "SECRET" not in str(refusal.value)
 
 
-def test_limits_of_nobody_are_an_error():
-    limits = KeyLimitsConfig(names={"alcie": KeyLimits()})
-    with pytest.raises(ConfigError, match="no key is called 'alcie'; did you mean 'alice'"):
-        read_keys(GatewayConfig(api_keys=("alice: one",), key_limits=limits))
+def test_a_line_that_is_no_key_is_named(tmp_path):
+    path = tmp_path / "admin"
+    path.write_text("# the operator's\n\nthe key, for the client; it is shown only here:\n  sk-1\n", "utf-8")
+    with pytest.raises(ConfigError, match=r"admin_key_file: .*/admin, line 3: this is no key: it has spaces"):
+        read_keys(GatewayConfig(admin_key_file=str(path)))

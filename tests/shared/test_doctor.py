@@ -46,6 +46,7 @@ def test_a_key_that_there_is_not(capsys):
         ({"gateway__api_keys": ["sha256:short"]}, "API keys", "failed"),
         ({"gateway__api_keys": ["alice: one"], "gateway__admin_key": "one"}, "API keys", "failed"),
         ({"gateway__api_keys": ["k"], "gateway__admin_key_file": "/nowhere/key"}, "API keys", "failed"),
+        ({"gateway__api_keys": ["k"], "gateway__key_limits__names__nobody__cache_weight": 1}, "key limits", "warning"),
     ],
 )
 def test_keys(settings, about, level):
@@ -59,7 +60,8 @@ def test_keys(settings, about, level):
         ("a: secret\n", 0o600, "ok"),
         (f"a: sha256:{'0' * 64}\n", 0o644, "ok"),
         ("a: sha256:digest\n", 0o600, "failed"),
-        ("a: one\na: two\n", 0o600, "failed"),
+        ("a: one\na: two\n", 0o600, "ok"),
+        ("a: one\nb: one\n", 0o600, "failed"),
         ("# nothing\n", 0o600, "failed"),
     ],
 )
@@ -69,6 +71,13 @@ def test_a_file_of_keys(tmp_path, text, mode, level):
     path.chmod(mode)
     config = configured(gateway__api_keys_file=str(path), gateway__admin_key="root")
     assert found(doctor.check_keys(config.gateway))["API keys"].level == level
+
+
+def test_an_admin_key_that_is_none(tmp_path):
+    path = tmp_path / "admin"
+    path.write_text("the key, for the client:\n", "utf-8")
+    config = configured(gateway__api_keys=["k"], gateway__admin_key_file=str(path))
+    assert "line 1: this is no key" in found(doctor.check_keys(config.gateway))["API keys"].says
 
 
 def test_link_keys(tmp_path):

@@ -16,6 +16,7 @@ from sapwood.local_server import local_run_dir
 from sapwood.server_code import missing_server_modules, server_root
 from shared import launcher
 from shared.config import load
+from shared.supervise import ProcessSpec
 
 CONFIG_EXIT = 78
 
@@ -56,7 +57,7 @@ def test_launch_server_is_serve():
         (["serve", "--enable-flashinfer"], "--enable-flashinfer"),
         (["serve", "--set", "gateway.prt=1"], "did you mean 'port'?"),
         (["serve", "--config", "/no/such.yaml"], "cannot read /no/such.yaml"),
-        (["serve", "--schedule-policy", "best"], "Invalid enum value 'best' - at scheduler.policy (--schedule-policy)"),
+        (["serve", "--schedule-policy", "best"], "lpm, priority - at scheduler.policy (--schedule-policy)"),
         (["serve", "--disable-radix-cache", "--schedule-policy", "lpm"], "(--schedule-policy) lpm orders by the cache"),
         (["run", "executor", "--max-total-tokens", "9", "--mem-fraction-static", "0.5"], "give one of them"),
     ],
@@ -124,6 +125,14 @@ def test_health_names_who_is_not_well(tmp_path):
     )
 
 
+async def test_why_a_stage_cannot_start_is_the_last_line(tmp_path, repository, monkeypatch, capfd):
+    monkeypatch.chdir(repository)
+    argv = (sys.executable, "-m", "tests.support.sample_service", "--name", "misconfigured-1")
+    config = load(overrides={"run_dir": str(tmp_path)})
+    assert await launcher._supervise(config, [ProcessSpec("misconfigured-1", argv)]) == CONFIG_EXIT
+    assert capfd.readouterr().err == "sapwood: misconfigured-1 cannot start: there is no such model\n"
+
+
 def test_executors_are_numbered_like_tokenizers(tmp_path):
     config = load(overrides={"executor.replicas": 2, "executor.module": "a.module", "tokenizer.replicas": 2})
     specs = {spec.name: spec.argv for spec in launcher._all_specs(config, tmp_path / "config.yaml")}
@@ -132,6 +141,21 @@ def test_executors_are_numbered_like_tokenizers(tmp_path):
     ]
     for name in ("executor-1", "executor-2"):
         assert specs[name][3:] == ("a.module", "--config", str(tmp_path / "config.yaml"), "--name", name)
+
+
+@pytest.mark.parametrize(
+    ("options", "name"), [([], f"tokenizer-{socket.gethostname()}"), (["--name", "tokenizer-west"], "tokenizer-west")]
+)
+def test_a_stage_has_the_name_that_it_is_given(monkeypatch, tmp_path, options, name):
+    started = []
+    monkeypatch.setattr(launcher, "_run", lambda _config, *stage: started.append(stage) or 0)
+    assert launcher.main(["run", "tokenizer", "--run-dir", str(tmp_path), *options]) == 0
+    assert started == [("tokenizer", name)]
+
+
+def test_a_name_that_can_be_no_file():
+    with pytest.raises(SystemExit):
+        launcher.main(["run", "tokenizer", "--name", "../x"])
 
 
 @pytest.mark.parametrize(

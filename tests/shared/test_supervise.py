@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import psutil
@@ -133,6 +134,21 @@ async def test_when_a_process_is_started_again_is_written_down(tmp_path, monkeyp
     assert (found.state, found.restarts) == ("waiting", 0)
     assert 0 < found.next_start_s <= 5.0
     assert re.fullmatch(r"waiting for \d s, next in \d\.\d s", str(found))
+
+
+async def test_who_reads_files_at_sighup_gets_it_once_it_is_ready_and_nobody_else(tmp_path):
+    reader = replace(spec("reading-1"), reads_at_hangup=True)
+    supervisor = Supervisor([reader, spec("steady-1")], CONFIG, tmp_path)
+    await supervisor.start()
+    try:
+        with capture_logs() as lines:
+            supervisor.hang_up()  # before it has a process
+            await until(lambda: status(tmp_path, "reading-1")["restarts"] == 1)
+            await until(supervisor.all_ready)
+        (ended,) = [line for line in lines if line["event"] == "process_ended"]
+        assert (ended["process"], ended["code"]) == ("reading-1", -signal.SIGHUP)
+    finally:
+        await supervisor.stop()
 
 
 async def test_a_process_that_is_told_to_stop_and_does_is_no_warning(tmp_path):

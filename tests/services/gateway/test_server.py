@@ -2,11 +2,14 @@
 
 import asyncio
 import json
+import os
+import signal
 import socket
 
 import pytest
+from structlog.testing import capture_logs
 
-from shared.config import ConfigError
+from shared.config import ConfigError, KeyLimits, KeyLimitsConfig
 from tests.support.served_gateway import ServedGateway, serving
 
 
@@ -58,3 +61,30 @@ async def test_what_does_not_end_in_time_is_ended(tmp_path, tiny_card):
         status, reply, _ = await asking
         assert (status, reply["error"]["code"]) == (503, "shutting_down")
         await served.until(lambda: served.pipeline.aborts)
+
+
+async def test_keys_are_read_anew_at_sighup_and_a_bad_file_leaves_the_old_ones(tmp_path, tiny_card):
+    path = tmp_path / "keys"
+    path.write_text("alice: old", "utf-8")
+    async with serving(tmp_path, tiny_card, api_keys_file=str(path)) as served:
+
+        async def after(text):
+            """What the log says of the file, and how the old key and the new one fare."""
+            path.write_text(text, "utf-8")
+            with capture_logs() as lines:
+                os.kill(os.getpid(), signal.SIGHUP)
+                await served.until(lambda: lines)
+            statuses = [(await served.get("/v1/models", headers={"x-api-key": key}))[0] for key in ("old", "new", "")]
+            return lines[0]["event"], statuses
+
+        assert await after("alice: old\nalice: new") == ("keys", [200, 200, 401])
+        assert await after("alice: new") == ("keys", [401, 200, 401])
+        assert await after("what is this") == ("keys_refused", [401, 200, 401])
+
+
+async def test_limits_of_nobody_are_told_of(tmp_path, tiny_card):
+    limits = KeyLimitsConfig(names={"nobody": KeyLimits(requests_per_minute=1)})
+    with capture_logs() as lines:
+        async with serving(tmp_path, tiny_card, api_keys=("alice: one",), key_limits=limits):
+            pass
+    assert [line["names"] for line in lines if line["event"] == "limits_of_nobody"] == [["nobody"]]

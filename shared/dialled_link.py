@@ -14,9 +14,14 @@ from shared import wire
 from shared.decoding import Malformed, Reader
 from shared.link_terms import HEARTBEAT_S, NO_GRANT, SECRET_FOLLOWS, Joined, Left, OnEvent, Received, no_progress
 from shared.transport import DealerSocket, Transport, Unreachable
+from shared.unanswered import Unanswered
 
 HELLO_RETRY_S = 1.0
 REDIAL_S = 10.0  # a connection that was never made may have been refused for good, by a list that has changed since
+
+NO_ADDRESS = "no address is known for this name"
+NO_CONNECTION = "nobody listens there, or the two do not have each other's keys (links.keys_dir)"
+NO_WELCOME = "it is connected, and gets no welcome"
 
 
 @dataclass
@@ -67,6 +72,7 @@ class DialledLink:
         self._on_refused = on_refused
         self._silence_s = silence_s
         self._clock = clock
+        self._unanswered = Unanswered(clock, silence_s)
         self._encoder = msgspec.msgpack.Encoder()
         self._connections: dict[str, _Connection] = {}
         self._by_remote: dict[str, _Connection] = {}
@@ -75,6 +81,10 @@ class DialledLink:
     async def refresh(self) -> None:
         """Resolve the endpoint (again): dial what is new, hang up what is no longer there."""
         addresses = await self._transport.resolve(self._endpoint)
+        if addresses or self._connections:
+            self._unanswered.answers(self._endpoint)
+        else:
+            self._unanswered.waits(self._endpoint, NO_ADDRESS)
         for address in addresses:
             if address not in self._connections:
                 self._dial(address)
@@ -82,6 +92,7 @@ class DialledLink:
             connection = self._connections.pop(address)
             self._lose(connection, "its address is gone")
             connection.socket.close()
+            self._unanswered.forget(address)
 
     @property
     def peers(self) -> list[str]:
@@ -138,8 +149,10 @@ class DialledLink:
         try:
             connection.socket.send([NO_GRANT, self._encoder.encode(self._hello())])
         except Unreachable:
+            self._unanswered.waits(connection.address, NO_CONNECTION)
             self._redial(connection)  # or not connected yet: the next tick tries again
             return
+        self._unanswered.waits(connection.address, NO_WELCOME)
         connection.hello_s = self._clock()
 
     def _redial(self, connection: _Connection) -> None:
@@ -178,6 +191,7 @@ class DialledLink:
         connection.grant = welcome.grant.to_bytes(8, "big")
         connection.remote = welcome.identity
         self._by_remote[welcome.identity] = connection
+        self._unanswered.answers(connection.address)
         self._on_event(Joined(welcome.identity))
 
     def _lose(self, connection: _Connection, reason: str) -> None:

@@ -43,6 +43,8 @@ class LinkKeys:
 def load_keys(folder: Path, role: wire.Role) -> LinkKeys:
     """The keys of the process that plays this role. Raises ConfigError for what is missing, wrong or open to others."""
     own = folder / role / f"{role}.key_secret"
+    if not own.exists():
+        raise ConfigError(f"links.keys_dir: there is no {own}{_misplaced(folder, role)}")
     public, secret = _read(own)
     if secret is None:
         raise ConfigError(f"links.keys_dir: there is no secret key in {own}")
@@ -82,6 +84,12 @@ def _read(path: Path) -> tuple[bytes, bytes | None]:
         return zmq.auth.load_certificate(path)
     except (OSError, ValueError) as error:
         raise ConfigError(f"links.keys_dir: {path}: {error}") from error
+
+
+def _misplaced(folder: Path, role: wire.Role) -> str:
+    if (folder / f"{role}.key_secret").exists():
+        return f"; what lies in {folder} belongs into a folder {role} in it"
+    return "; keys are made by sapwood link-keys, a folder for each role, and each keeps its name"
 
 
 def _role_of(path: Path) -> wire.Role:

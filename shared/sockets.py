@@ -19,6 +19,7 @@ from shared.complaints import Complaints
 
 DRAIN_BATCH = 64  # messages handled before the event loop gets its turn
 ZAP_ENDPOINT = "inproc://zeromq.zap.01"  # where the library asks
+MISFIT = "a handshake that does not fit: other keys than here, keys on one side alone, or no link at all"
 
 # the sender's identity, its frames, and its role if its key has proved that
 OnRouterFrames = Callable[[bytes, list[bytes], wire.Role | None], None]
@@ -137,3 +138,16 @@ class Doorkeeper(_Socket):
             self._send([version, request_id, b"400", b"not listed", b"", b""])
         else:
             self._send([version, request_id, b"200", b"OK", role.encode(), b""])
+
+
+class Handshakes(_Socket):
+    """Complains of who comes to a bound socket and does not get through. Keys that are not listed: see `Doorkeeper`."""
+
+    def __init__(self, bound: zmq.Socket[bytes], loop: asyncio.AbstractEventLoop, endpoint: str) -> None:
+        self._endpoint = endpoint
+        self._complaints = Complaints(time.monotonic)
+        super().__init__(bound.get_monitor_socket(zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL), loop)
+
+    def _receive(self) -> None:
+        self._raw.recv_multipart(zmq.NOBLOCK)  # the library does not say who it was
+        self._complaints.note(self._endpoint, MISFIT)

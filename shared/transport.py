@@ -26,7 +26,7 @@ from shared import wire
 from shared.addresses import is_address, is_loopback
 from shared.link_keys import LinkKeys
 from shared.private_files import private_files
-from shared.sockets import Doorkeeper, OnDealerFrames, OnRouterFrames, Unreachable, ZmqDealer, ZmqRouter
+from shared.sockets import Doorkeeper, Handshakes, OnDealerFrames, OnRouterFrames, Unreachable, ZmqDealer, ZmqRouter
 
 __all__ = [
     "DealerSocket",
@@ -81,6 +81,7 @@ class ZmqTransport:
         self._loop = asyncio.get_running_loop()
         self._keys = keys
         self._doorkeeper: Doorkeeper | None = None
+        self._handshakes: list[Handshakes] = []
         self._allow_plain_tcp = allow_plain_tcp
 
     def bind(self, endpoint: str, on_frames: OnRouterFrames) -> ZmqRouter:
@@ -94,6 +95,8 @@ class ZmqTransport:
             self._admit_only_listed(raw, keys)
         with private_files():
             raw.bind(endpoint)
+        if _is_tcp(endpoint):
+            self._handshakes.append(Handshakes(raw, self._loop, endpoint))
         return ZmqRouter(raw, self._loop, on_frames, has_keys=keys is not None)
 
     def dial(self, endpoint: str, identity: bytes, on_frames: OnDealerFrames, *, to: wire.Role) -> ZmqDealer:
@@ -132,10 +135,12 @@ class ZmqTransport:
     def close(self) -> None:
         if self._doorkeeper is not None:
             self._doorkeeper.close()
+        for handshakes in self._handshakes:
+            handshakes.close()
         self._context.term()
 
     def _keys_for(self, endpoint: str) -> LinkKeys | None:
-        return self._keys if endpoint.startswith("tcp:") else None
+        return self._keys if _is_tcp(endpoint) else None
 
     def _admit_only_listed(self, raw: zmq.Socket[bytes], keys: LinkKeys) -> None:
         if self._doorkeeper is None:
@@ -156,7 +161,7 @@ class ZmqTransport:
         return raw
 
     def _check(self, endpoint: str) -> None:
-        if self._allow_plain_tcp or self._keys is not None or not endpoint.startswith("tcp:"):
+        if self._allow_plain_tcp or self._keys is not None or not _is_tcp(endpoint):
             return
         if is_loopback(urlsplit(endpoint).hostname or ""):
             return
@@ -165,6 +170,10 @@ class ZmqTransport:
             "make some with sapwood link-keys and name their folder in links.keys_dir, or set links.allow_plain_tcp "
             "(--allow-plain-tcp) if the network itself is private"
         )
+
+
+def _is_tcp(endpoint: str) -> bool:
+    return endpoint.startswith("tcp:")
 
 
 # --- in memory -------------------------------------------------------------------------------------------------------

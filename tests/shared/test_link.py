@@ -484,6 +484,44 @@ async def test_no_key_hears_nothing(keyed, zmq_transport, unused_tcp_port):
     pair.close()
 
 
+class Nowhere(MemoryTransport):
+    async def resolve(self, endpoint):
+        return []
+
+
+@pytest.mark.parametrize("mistake", ["no keys", "another key of the hub"])
+async def test_keys_that_do_not_match_are_told_of_on_both_sides(
+    keyed, zmq_transport, unused_tcp_port, tmp_path, mistake
+):
+    hub_transport, dialler = keyed("scheduler"), zmq_transport
+    if mistake != "no keys":
+        (tmp_path / "scheduler" / "scheduler.key_secret").unlink()
+        make_keys(tmp_path)
+        dialler = keyed("gateway")
+    pair = Keyed(hub_transport, dialler, unused_tcp_port, "gateway")
+    with capture_logs() as lines:
+        await pair.run_until(lambda: {line["event"] for line in lines} == {"link_refused", "link_unanswered"})
+    said = {line["event"]: line for line in lines}
+    assert said["link_refused"]["peer"] == said["link_unanswered"]["address"] == pair.endpoint
+    assert "other keys" in said["link_refused"]["reason"]
+    assert "keys_dir" in said["link_unanswered"]["reason"]
+    assert pair.hub_events == []
+    pair.close()
+
+
+async def test_a_name_without_an_address_is_told_of():
+    clock = Clock()
+    link = DialledLink(
+        Nowhere(), "tcp://none:1", wire.Reset, print, to="scheduler", identity="gw", hello=print, clock=clock
+    )
+    with capture_logs() as lines:
+        for clock.now_s in (0.0, 6.0):
+            await link.refresh()
+    assert [(line["event"], line["address"], line["reason"]) for line in lines] == [
+        ("link_unanswered", "tcp://none:1", "no address is known for this name")
+    ]
+
+
 async def test_with_keys_tcp_may_leave_this_machine(keyed, unused_tcp_port):
     keyed("scheduler").bind(f"tcp://0.0.0.0:{unused_tcp_port}", lambda *_: None).close()
 

@@ -58,7 +58,8 @@ def test_a_role_may_hold_several_keys_but_who_is_dialled_holds_one(folder, tmp_p
 @pytest.mark.parametrize(
     ("spoil", "words"),
     [
-        (lambda own: (own / "tokenizer.key_secret").unlink(), "tokenizer.key_secret"),
+        (lambda own: (own / "tokenizer.key_secret").unlink(), "there is no .*tokenizer.key_secret; keys are made by"),
+        (lambda own: [path.rename(own.parent / path.name) for path in own.iterdir()], "into a folder tokenizer in it"),
         (lambda own: (own / "tokenizer.key_secret").write_text("nothing"), "tokenizer.key_secret"),
         (lambda own: (own / "tokenizer.key_secret").write_bytes((own / "tokenizer.key").read_bytes()), "no secret key"),
         (lambda own: (own / "tokenizer.key_secret").chmod(0o604), "chmod 600"),

@@ -27,6 +27,7 @@ HEALTH = msgspec.json.Decoder(dict[str, Any])
 class AsyncClient:
     """Args:
     url: of a Sapwood server.
+    api_key: by default the environment's SAPWOOD_API_KEY.
     timeout_s: for one answer, or between two pieces of a stream.
     max_retries: of a request that was not served; the server's Retry-After is obeyed.
     """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
@@ -23,6 +24,7 @@ NAMES = {"max_tokens": "max_new_tokens", "min_tokens": "min_new_tokens"}
 class NativeBackend:
     """Args:
     url: of the server, as "http://127.0.0.1:30000".
+    api_key: by default the environment's SAPWOOD_API_KEY.
     timeout_s: for one answer, or between two events of a stream.
     """
 
@@ -35,7 +37,8 @@ class NativeBackend:
         max_retries: int = MAX_RETRIES,
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
-        self.http = Http(url, api_key=api_key, timeout_s=timeout_s, max_retries=max_retries, transport=transport)
+        key = api_key or os.environ.get("SAPWOOD_API_KEY")
+        self.http = Http(url, api_key=key, timeout_s=timeout_s, max_retries=max_retries, transport=transport)
 
     async def generate(self, request: GenerateRequest) -> list[Generation]:
         return generations_of(await self.http.post(PATH, body_of(request), REPLIES), request.sampling.n)

@@ -9,13 +9,15 @@ import sys
 import httpx
 
 from sapwood._version import __version__
-from sapwood.errors import ConnectionFailed, SapwoodError
+from sapwood.errors import ConnectionFailed, SapwoodError, ServerError
 
 DEFAULT_PORT = 30000
 DEFAULT_URL = f"http://127.0.0.1:{DEFAULT_PORT}"
 EXIT_UNAVAILABLE = 69
 EXIT_INTERRUPTED = 130
 EXIT_FAILED = 1
+
+UNAUTHORIZED, FORBIDDEN = 401, 403
 
 MAX_RETRIES = 1  # somebody waits at the terminal
 
@@ -40,9 +42,11 @@ def complain(message: str) -> None:
     print(f"sapwood: {message}", file=sys.stderr)
 
 
-def unreachable(url: str, error: httpx.HTTPError) -> int:
-    """Says so. The exit code."""
+def unreachable(url: str, error: httpx.HTTPError, *, needs: str = "a key that it knows") -> int:
+    """Says so, and which key was needed if it was that. The exit code."""
     if isinstance(error, httpx.HTTPStatusError):
+        if error.response.status_code in (UNAUTHORIZED, FORBIDDEN):
+            return _without_key(error.request.url, error.response.status_code, needs)
         complain(f"{error.request.url} answers HTTP {error.response.status_code}: {error.response.text[:300]}")
     else:
         complain(f"no answer from {url} ({str(error) or type(error).__name__}); is a server there? sapwood serve")
@@ -54,7 +58,14 @@ def failed(error: SapwoodError) -> int:
     if isinstance(error, ConnectionFailed):
         complain(f"{error}; is a server there? sapwood serve")
         return EXIT_UNAVAILABLE
+    if isinstance(error, ServerError) and error.status == UNAUTHORIZED:
+        return _without_key("the server", error.status, "a key that it knows")
     complain(str(error))
+    return EXIT_FAILED
+
+
+def _without_key(who: object, status: int, needs: str) -> int:
+    complain(f"{who} answers HTTP {status}: it needs {needs}: --api-key or SAPWOOD_API_KEY")
     return EXIT_FAILED
 
 

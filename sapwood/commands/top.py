@@ -34,7 +34,7 @@ def main(argv: Sequence[str]) -> int:
             else:
                 _follow(client, arguments)
     except httpx.HTTPError as error:
-        return connection.unreachable(arguments.url, error)
+        return connection.unreachable(arguments.url, error, needs="the admin key")
     except BackendError as error:
         return connection.failed(error)
     except KeyboardInterrupt:

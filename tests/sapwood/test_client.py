@@ -92,3 +92,17 @@ def test_a_message_keeps_its_call_and_what_it_cannot_keep_is_refused():
     assert message.tool_call_id == "call_1"
     with pytest.raises(ProgramError, match="name"):
         request_of([{"role": "user", "content": "Hi", "name": "Ann"}], {})
+
+
+@pytest.mark.parametrize(("given", "sent"), [(None, "Bearer of-the-environment"), ("its-own", "Bearer its-own")])
+def test_its_key(monkeypatch, given, sent):
+    seen = []
+
+    def answer(request):
+        seen.append(request.headers["Authorization"])
+        return httpx.Response(200, json={})
+
+    monkeypatch.setenv("SAPWOOD_API_KEY", "of-the-environment")
+    with Client("http://server", api_key=given, transport=httpx.MockTransport(answer)) as client:
+        client.health()
+    assert seen == [sent]

@@ -1,3 +1,4 @@
+import asyncio
 import io
 import json
 
@@ -5,6 +6,8 @@ import pytest
 
 from sapwood.commands.generate import main
 from shared import wire
+from tests.support.served_gateway import serving
+from tests.support.tiny_card import TINY_CARD
 
 
 async def test_the_answer_is_printed(served, command):
@@ -70,3 +73,13 @@ def test_mistakes_are_named(arguments, said, capsys):
     with pytest.raises(SystemExit):
         main(arguments)
     assert said in capsys.readouterr().err
+
+
+async def test_without_a_key_it_says_how_to_give_one(tmp_path, capsys):
+    async with serving(tmp_path, TINY_CARD, api_keys=("sk-1",)) as served:
+        assert await asyncio.to_thread(main, ["--url", served.url, "Hi"]) == 1
+        err = capsys.readouterr().err
+        assert (
+            err == "sapwood: the server answers HTTP 401: it needs a key that it knows: --api-key or SAPWOOD_API_KEY\n"
+        )
+        assert await asyncio.to_thread(main, ["--url", served.url, "--api-key", "sk-1", "Hi"]) == 0

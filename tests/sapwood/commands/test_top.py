@@ -1,8 +1,12 @@
+import asyncio
+
 import httpx
 import pytest
 
 from sapwood.commands import top
 from tests.support.outside_api import answer, outside_api
+from tests.support.served_gateway import serving
+from tests.support.tiny_card import TINY_CARD
 
 
 async def test_once(served, command):
@@ -19,6 +23,14 @@ async def test_a_server_without_metrics(served, command, monkeypatch):
     code, _, err = await command(top.main, "--once", "--url", f"{served.url}/nothing")
     assert code == 69
     assert "/nothing/metrics answers HTTP 404" in err
+
+
+@pytest.mark.parametrize(("key", "status"), [([], 401), (["--api-key", "sk-1"], 403)])
+async def test_without_the_admin_key_it_says_how_to_give_it(tmp_path, capsys, key, status):
+    async with serving(tmp_path, TINY_CARD, api_keys=("sk-1",), admin_key="sk-root") as served:
+        assert await asyncio.to_thread(top.main, ["--url", served.url, "--once", *key]) == 1
+        said = f"{served.url}/metrics answers HTTP {status}: it needs the admin key: --api-key or SAPWOOD_API_KEY"
+    assert capsys.readouterr().err == f"sapwood: {said}\n"
 
 
 def test_it_follows_until_it_is_interrupted(monkeypatch, capsys):

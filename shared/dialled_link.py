@@ -72,6 +72,7 @@ class DialledLink:
         self._on_refused = on_refused
         self._silence_s = silence_s
         self._clock = clock
+        self._unresolved = Unanswered(clock, silence_s)
         self._unanswered = Unanswered(clock, silence_s)
         self._encoder = msgspec.msgpack.Encoder()
         self._connections: dict[str, _Connection] = {}
@@ -82,9 +83,9 @@ class DialledLink:
         """Resolve the endpoint (again): dial what is new, hang up what is no longer there."""
         addresses = await self._transport.resolve(self._endpoint)
         if addresses or self._connections:
-            self._unanswered.answers(self._endpoint)
+            self._unresolved.answers(self._endpoint)
         else:
-            self._unanswered.waits(self._endpoint, NO_ADDRESS)
+            self._unresolved.waits(self._endpoint, NO_ADDRESS)
         for address in addresses:
             if address not in self._connections:
                 self._dial(address)

@@ -509,6 +509,27 @@ async def test_keys_that_do_not_match_are_told_of_on_both_sides(
     pair.close()
 
 
+async def test_an_address_where_nobody_answers_is_told_of():
+    clock = Clock()
+    link = DialledLink(
+        MemoryTransport(),
+        HUB,
+        wire.Reset,
+        print,
+        to="scheduler",
+        identity="gw",
+        hello=lambda: wire.Hello("gateway", wire.PROTOCOL, "gw"),
+        clock=clock,
+    )
+    with capture_logs() as lines:
+        for clock.now_s in (0.0, 3.0, 6.0, 9.0):
+            await link.refresh()
+            link.tick()
+    (line,) = lines
+    assert (line["event"], line["address"], line["waited_s"]) == ("link_unanswered", HUB, 6.0)
+    assert line["reason"].startswith("nobody listens there")
+
+
 async def test_a_name_without_an_address_is_told_of():
     clock = Clock()
     link = DialledLink(

@@ -88,6 +88,8 @@ class _Handler(BaseHTTPRequestHandler):
         for name, value in events.HEADERS.items():
             self.send_header(name, value)
         self.send_header("Content-Type", events.CONTENT_TYPE)
+        if self.server.place.is_file():
+            self.send_header("Sapwood-Log", "saved")
         self.end_headers()
         with closing(LogReader(self.server.place)) as reader:
             while True:

@@ -10,8 +10,8 @@ const BOTTOM = 18;
 
 /** Args: lines: [{name, shade, strength}]; kind: "lines", "stack" or "log"; ceiling: the largest value there can be. */
 export class Chart {
-  constructor({ title, hint, lines, format, kind = "lines", ceiling = 0 }) {
-    Object.assign(this, { lines, format, kind, ceiling });
+  constructor({ title, hint, lines, format, tick = format, kind = "lines", ceiling = 0 }) {
+    Object.assign(this, { lines, format, tick, kind, ceiling, marks: [] });
     this.canvas = element("canvas", { role: "img", "aria-label": title });
     this.values = lines.map(() => element("b"));
     const labels = lines.map((line, number) => {
@@ -26,9 +26,9 @@ export class Chart {
     this.series = lines.map(() => new Float64Array(0));
   }
 
-  set(series, range) {
-    this.series = series;
-    this.range = range;
+  /** Args: marks: [{bucket, name, isEnd}], of processes that ended or came. */
+  set(series, range, marks) {
+    Object.assign(this, { series, range, marks });
   }
 
   /** Args: bucket: whose values are named; null: the newest. */
@@ -38,6 +38,8 @@ export class Chart {
       this.values[number].textContent = this.format(bucket === null ? newest(values) : values[bucket]);
     });
     if (bucket !== null) this.#setCross(bucket);
+    const marks = this.marks.filter((mark) => mark.bucket === bucket);
+    this.cross.dataset.marks = marks.map(({ name, isEnd }) => `${name} ${isEnd ? "ended" : "ready"}`).join(", ");
     return this;
   }
 
@@ -63,6 +65,7 @@ export class Chart {
     const scale = this.#scale();
     const y = (value) => TOP + (1 - scale.place(value)) * (height - TOP - BOTTOM);
     this.#drawAxes(pen, scale, y, width, height, colours);
+    this.#drawMarks(pen, width, height, colours);
     if (this.kind === "stack") this.#drawStack(pen, y, width, colours);
     else [...this.lines.keys()].reverse().forEach((number) => this.#drawLine(pen, number, y, width, colours));
     pen.globalAlpha = 1;
@@ -94,7 +97,7 @@ export class Chart {
       pen.lineWidth = 1;
       stroke(pen, [LEFT, at], [width - RIGHT, at]);
       pen.fillStyle = colours.dim;
-      pen.fillText(short(this.format(tick)), LEFT - 6, at);
+      pen.fillText(short(this.tick(tick)), LEFT - 6, at);
     }
     pen.textBaseline = "alphabetic";
     pen.fillStyle = colours.dim;
@@ -103,6 +106,16 @@ export class Chart {
       pen.textAlign = align;
       const bucket = Math.round(share * (buckets - 1));
       pen.fillText(clock(start + bucket * bucket_s, buckets * bucket_s < 7200), this.#x(bucket, width), height - 3);
+    }
+  }
+
+  /** Where a process ended, or was ready. */
+  #drawMarks(pen, width, height, colours) {
+    pen.lineWidth = 1;
+    for (const { bucket, isEnd } of this.marks) {
+      const x = Math.round(this.#x(bucket, width)) + 0.5;
+      pen.strokeStyle = isEnd ? colours.bad : colours.faint;
+      stroke(pen, [x, TOP], [x, height - BOTTOM]);
     }
   }
 
@@ -126,8 +139,10 @@ export class Chart {
     pen.stroke();
   }
 
-  /** A gap of a few empty buckets is bridged, a longer one is shown. */
+  /** A gap of a few empty buckets is bridged, but not where a process ended; a longer one is shown. */
   #joins(values, bucket) {
+    const isEnd = this.marks.some((mark) => mark.isEnd && mark.bucket >= bucket - 1 && mark.bucket <= bucket + 1);
+    if (isEnd && Number.isNaN(values[bucket + 1])) return false;
     for (let next = bucket + 1; next <= bucket + 5 && next < values.length; next++) {
       if (!Number.isNaN(values[next])) return true;
     }

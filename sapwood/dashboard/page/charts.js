@@ -2,12 +2,12 @@
 
 import { Chart } from "./chart.js";
 import { byId } from "./dom.js";
-import { count, duration, percent } from "./format.js";
+import { count, duration, percent, wholeSeconds } from "./format.js";
 import { OUTCOMES } from "./store.js";
 
 const accent = (name, strength = 1) => ({ name, shade: "accent", strength });
 const dim = (name, strength = 0.8) => ({ name, shade: "dim", strength });
-const PERCENTILES = [accent("p50"), accent("p90", 0.65), accent("p99", 0.38)];
+const PERCENTILES = [accent("p50"), dim("p90", 0.9), { name: "p99", shade: "text", strength: 0.9 }];
 
 const CHARTS = [
   [
@@ -15,11 +15,11 @@ const CHARTS = [
     (series) => [series.output, series.computed],
   ],
   [
-    { title: "Time to first token", lines: PERCENTILES, format: duration, kind: "log" },
+    { title: "Time to first token", lines: PERCENTILES, format: duration, tick: wholeSeconds, kind: "log" },
     ({ ttft }) => [ttft.p50, ttft.p90, ttft.p99],
   ],
   [
-    { title: "Between tokens", hint: "a request's mean", lines: PERCENTILES, format: duration, kind: "log" },
+    { title: "Between tokens", hint: "a request's mean", lines: PERCENTILES, format: duration, tick: wholeSeconds, kind: "log" },
     ({ tpot }) => [tpot.p50, tpot.p90, tpot.p99],
   ],
   [
@@ -84,20 +84,20 @@ export class Charts {
   }
 
   /** A piece for each chart. */
-  *draw({ series, range }, colours) {
+  *draw({ series, range, marks }, colours) {
     if (this.bucket !== null) this.bucket = Math.min(this.bucket, range.buckets - 1);
     this.range = range;
     const sizes = this.charts.map(({ chart }) => chart.size()); // before anything changes, which would lay out anew
     for (const [number, { chart, pick }] of this.charts.entries()) {
       yield;
-      chart.set(pick(series), range);
+      chart.set(pick(series), range, marks);
       chart.point(this.bucket).draw(sizes[number], colours);
     }
   }
 
   #point(bucket) {
     this.bucket = bucket;
-    for (const { chart } of this.charts) chart.point(bucket);
+    for (const { chart } of this.charts) if (chart.range) chart.point(bucket);
   }
 
   #key(event) {

@@ -14,7 +14,7 @@ const FIGURES = [
   ["KV in use", "kv_pinned_share", (f) => f.kv_pinned / f.kv_total, percent, "", (f) => `${percent(f.kv_evictable / f.kv_total)} cached · ${count(f.kv_total)} slots`],
   ["Forced tokens", "forced_share", (f) => f.forced_share, percent, "", (f) => `${count(f.tokens_per_step)} tokens a step`],
   ["Masks inherited", "masks_share", (f) => f.masks_inherited / (f.masks_inherited + f.masks_computed), percent, "", (f) => `${count(f.masks_computed)} computed`],
-  ["Errors", "errors", (f) => f.errors, count, "", (f) => `${percent(f.errors / f.requests)} · ${count(f.resubmissions)} resubmitted`],
+  ["Errors", "errors", (f) => f.errors, count, "", (f) => `${count(f.failed)} by the server · ${count(f.resubmissions)} resubmitted`],
 ];
 
 export class Figures {
@@ -34,7 +34,7 @@ export class Figures {
       const { root, value: shown, unit: shownUnit, more: below } = this.parts[number];
       root.dataset.value = value(figures);
       shown.textContent = format(value(figures));
-      shown.className = name === "Errors" && figures.errors > 0 ? "bad" : "";
+      shown.className = name === "Errors" && figures.failed > 0 ? "bad" : "";
       shownUnit.textContent = unit;
       below.textContent = below.title = more(figures);
     });

@@ -20,6 +20,11 @@ export function duration(seconds) {
   return age(seconds);
 }
 
+/** In one unit, for axes. */
+export function wholeSeconds(seconds) {
+  return seconds >= 100 ? `${count(seconds)} s` : duration(seconds);
+}
+
 export function age(seconds) {
   if (!Number.isFinite(seconds)) return NONE;
   const whole = Math.max(0, Math.round(seconds));

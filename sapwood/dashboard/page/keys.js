@@ -4,6 +4,7 @@ import { byId, element } from "./dom.js";
 
 const NAMES = { " ": "space" };
 const FURTHER = [
+  ["Enter ↓", "in the search field: the first that was found"],
   ["← →", "in the charts: the cross-hair; in the tree: parent, child"],
   ["↑ ↓", "in the list: request; in the tree: sibling"],
   ["Enter, Esc", "in the tree: look into a node, go back"],

@@ -6,6 +6,7 @@ import { byId, choice } from "./dom.js";
 import { Figures } from "./figures.js";
 import { clock, count } from "./format.js";
 import { listen, showShortcuts } from "./keys.js";
+import { requestIdOf } from "./listing.js";
 import { Painter } from "./painter.js";
 import { Requests } from "./requests.js";
 import { drawTables } from "./tables.js";
@@ -18,24 +19,32 @@ const TABS = [["overview", "Overview"], ["requests", "Requests"], ["tree", "Cach
 const RANGES = [[60, "1 min"], [300, "5 min"], [900, "15 min"], [3600, "1 h"], [null, "All"]];
 
 const worker = new Worker(new URL("./worker.js", import.meta.url), { type: "module" });
-const state = { tab: "overview", span_s: 300, pausedAt: null, view: null, isAsking: false, source: "", state: "reading" };
+const state = { tab: "overview", span_s: 300, pausedAt: null, view: null, isAsking: false, source: "", state: "reading", told: "", isEmpty: false };
 const figures = new Figures();
 const charts = new Charts(draw);
-const requests = new Requests(ask, (request_id) => worker.postMessage({ kind: "story", request_id }));
+const requests = new Requests(ask, () => (showAddress(), askStory()));
 const tree = new Tree(draw, () => painter.askAnew());
 
 const heard = {
   view(answer) {
     state.isAsking = false;
-    if (answer.empty) return;
+    state.isEmpty = Boolean(answer.empty) && !answer.isReading;
+    if (answer.empty) return showState();
     state.view = answer;
     tree.add(answer.trees);
+    if (state.tab === "requests") askStory(); // it may go on
     draw();
   },
-  story: ({ request_id, lines }) => request_id === requests.chosen && showDetail(request_id, lines),
+  story(told) {
+    const key = `${told.request_id} ${told.lines.length} ${told.events.length}`;
+    if (told.request_id !== requests.chosen || key === state.told) return;
+    showDetail(told, told.request_id !== state.told.split(" ")[0]);
+    state.told = key;
+  },
   state(told) {
     state.state = told.state;
     if (told.state === "reading") tree.forget();
+    if (told.isSaved && state.source === "live") saved();
     if (told.state === "refused") refused(told);
     else ask();
     showState();
@@ -48,6 +57,10 @@ function ask() {
   state.isAsking = true;
   const { order, filter } = requests;
   worker.postMessage({ kind: "view", span_s: state.span_s, until: state.pausedAt, order, filter, trees: tree.known });
+}
+
+function askStory() {
+  if (requests.chosen !== null) worker.postMessage({ kind: "story", request_id: requests.chosen });
 }
 
 const painter = new Painter(pieces);
@@ -70,12 +83,34 @@ function* pieces() {
   }
 }
 
+// --- the address, which names the request that is looked at ---------------------------------------------------------
+
+function showAddress() {
+  const names = state.tab === "requests" && requests.chosen !== null;
+  const hash = names ? `#${new URLSearchParams({ request: requests.chosen })}` : "";
+  history.replaceState(null, "", location.pathname + location.search + hash);
+}
+
+function goToAddress() {
+  const requestId = new URLSearchParams(location.hash.slice(1)).get("request");
+  if (!requestId) return;
+  chooseTab("requests");
+  requests.look(requestIdOf(requestId));
+  ask();
+}
+
 // --- what is looked at ---------------------------------------------------------------------------------------------
 
 function follow() {
   state.source = "live";
   setRange(300);
   worker.postMessage({ kind: "follow", url: EVENTS });
+}
+
+/** It is a file that is served, so all of it is of interest. */
+function saved() {
+  state.source = "saved";
+  setRange(null);
 }
 
 function open(file) {
@@ -91,12 +126,13 @@ function refused({ why }) {
 }
 
 function showState() {
-  const { view, source } = state;
+  const { view, source, isEmpty } = state;
   const says = { reading: "reading", ready: source, lost: "connection lost, trying again", refused: "not connected" }[state.state];
   byId("state").className = state.state === "ready" && source === "live" ? "live" : state.state;
   const unread = view?.unread ? ` · ${count(view.unread)} not read` : "";
   const to = view && source !== "live" ? ` · ${clock(view.range.from)} – ${clock(view.range.to)}` : "";
   byId("state").textContent = `${says}${view ? ` · ${count(view.lines)} lines${unread}${to}` : ""}`;
+  if (isEmpty && source !== "live") byId("state").textContent = `no log lines of Sapwood in ${source === "saved" ? "this file" : source}: they are JSON`;
   byId("state").dataset.lines = view?.lines ?? 0;
   byId("state").dataset.state = state.state;
 }
@@ -107,6 +143,7 @@ function setTab(tab) {
   if (tab === "requests" && tab !== state.tab) requests.clear();
   state.tab = tab;
   for (const [name] of TABS) byId(name).hidden = name !== tab;
+  showAddress();
   ask();
   painter.askAnew();
 }
@@ -171,4 +208,6 @@ function changeRange(step) {
 
 setInterval(() => state.pausedAt === null && ask(), ASK_EVERY_MS);
 document.addEventListener("visibilitychange", () => ask());
+addEventListener("hashchange", goToAddress);
 follow();
+goToAddress();

@@ -16,7 +16,7 @@ const COLUMNS = [["ended"], ["request"], ["route"], ["outcome"], ["prompt", true
 export class Requests {
   /** Args: changed(): the list is to be asked for anew; chose(request_id). */
   constructor(changed, chose) {
-    Object.assign(this, { order: "newest", filter: "", chosen: null, marked: undefined, shown: null, rows: [], chose });
+    Object.assign(this, { order: "newest", filter: "", chosen: null, marked: undefined, shown: null, rows: [], chose, wantsFirst: false, answered: "" });
     choice(byId("orders"), ORDERS, this.order, (order) => {
       this.order = order;
       changed();
@@ -25,6 +25,7 @@ export class Requests {
       this.filter = target.value.trim();
       changed();
     });
+    byId("filter").addEventListener("keydown", (event) => this.#enter(event));
     byId("rows").addEventListener("keydown", (event) => this.#key(event));
     byId("rows").addEventListener("click", ({ target }) => {
       const row = target.closest("tbody tr");
@@ -40,10 +41,16 @@ export class Requests {
   }
 
   /** Row by row in the place of those before, so that the list stays where it was scrolled to. */
-  *draw({ requests: { found, rows } }) {
-    byId("found").textContent = found > rows.length ? `${count(rows.length)} of ${count(found)}` : `${count(found)} found`;
+  *draw({ requests: { filter, found, rows, isBeyond } }) {
+    const counted = found > rows.length ? `${count(rows.length)} of ${count(found)}` : `${count(found)} found`;
+    byId("found").textContent = isBeyond ? `${counted}, in the whole log` : counted;
     const shown = rows.map((row) => row.request_id + row.at).join();
-    if (shown === this.shown) return; // what is pointed at stays where it is
+    if (shown !== this.shown) yield* this.#show(rows, shown); // else what is pointed at stays where it is
+    this.answered = filter;
+    if (this.wantsFirst && filter === this.filter) this.#first();
+  }
+
+  *#show(rows, shown) {
     this.shown = null; // until all stand there
     const body = this.#body(rows);
     for (const [number, row] of rows.entries()) {
@@ -54,6 +61,28 @@ export class Requests {
     }
     while (this.rows.length > rows.length) this.rows.pop(), body.lastChild.remove();
     this.shown = shown;
+  }
+
+  /** Of another place: the address, which names a request. */
+  look(requestId) {
+    Object.assign(this, { filter: requestId, chosen: requestId });
+    byId("filter").value = requestId;
+    this.chose(requestId);
+  }
+
+  /** From the field into the list, as soon as it is the list of what was typed. */
+  #enter(event) {
+    if (event.key !== "Enter" && event.key !== "ArrowDown") return;
+    event.preventDefault();
+    this.wantsFirst = true;
+    if (this.answered === this.filter) this.#first();
+  }
+
+  #first() {
+    this.wantsFirst = false;
+    if (!this.rows.length) return;
+    byId("rows").focus();
+    this.choose(0);
   }
 
   /** Where the rows stand; there is none if there are none. */
@@ -112,7 +141,7 @@ function cells(row) {
     clock(row.at),
     element("code", {}, String(row.request_id).slice(0, 8)),
     String(row.route).replace("/v1/", ""),
-    element("span", { class: row.outcome === "ok" ? "" : "bad" }, String(outcome)),
+    element("span", { class: row.outcome === "failed" ? "bad" : "" }, String(outcome)),
     count(row.prompt_tokens),
     count(row.cached_tokens),
     count(row.completion_tokens),

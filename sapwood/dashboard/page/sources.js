@@ -7,14 +7,14 @@ const LAST_PAUSE_S = 10;
 /** Raised where another try would not help: there is no log, or the browser was given no key. */
 export class Refused extends Error {}
 
-/** Until it is aborted: each connection tells all from the start. Raises Refused. */
+/** Until it is aborted: each connection tells all from the start, and whether it is of a saved file. Raises Refused. */
 export async function follow(url, signal, { began, took, caughtUp, lost }) {
   let pause_s = FIRST_PAUSE_S;
   while (!signal.aborted) {
     try {
       const response = await fetch(url, { signal, cache: "no-store" });
       if (!response.ok) await refuse(response);
-      began();
+      began(response.headers.get("sapwood-log") === "saved");
       await readLines(response.body, (lines) => {
         const data = lines.filter((line) => line.startsWith("data: "));
         took(data.map((line) => line.slice("data: ".length)));

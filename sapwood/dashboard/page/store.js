@@ -4,6 +4,7 @@
 // list where one is expected is left out.
 
 import { Columns } from "./columns.js";
+import { byTime, HAPPENINGS, meanwhile } from "./happenings.js";
 
 const MOST_REQUESTS = 200_000;
 const MOST_STEPS = 50_000; // of one process
@@ -13,6 +14,7 @@ const MOST_LINES = 200; // of one request
 const MOST_KINDS = 1_000; // of errors
 const MOST_PROCESSES = 1_000;
 const MOST_NODES = 20_000;
+const MOST_HAPPENINGS = 10_000;
 
 const REQUEST_FIELDS = [
   "at", "outcome", "kind", "prompt_tokens", "cached_tokens", "completion_tokens", "forced_tokens", "forward_steps",
@@ -39,6 +41,7 @@ export class Store {
     this.steps = new Map(); // by process
     this.kinds = new Kinds();
     this.processes = new Map();
+    this.happenings = []; // lines about processes, as they came
     this.trees = new Map(); // by executor
     this.stories = new Map(); // by request, the text of its lines
   }
@@ -57,13 +60,15 @@ export class Store {
     if (typeof line.request_id === "string") this.#tell(line.request_id, text);
   }
 
-  /** The parsed lines of a request, in the order of time. */
+  /** The parsed lines of a request, in the order of time, and what happened to processes meanwhile. */
   story(requestId) {
-    const lines = (this.stories.get(requestId) ?? []).map(parsed);
-    return lines.sort((one, other) => one.at - other.at);
+    const lines = (this.stories.get(requestId) ?? []).map(parsed).sort(byTime);
+    const [from, to] = spanOf(lines, this.last);
+    return { lines, ...meanwhile(this, from, to) };
   }
 
   #count(line, text) {
+    if (HAPPENINGS.has(line.event)) this.#happened(line);
     if (line.event === "request") this.#request(line, text);
     else if (line.event === "step") this.#step(line);
     else if (line.event === "tree") this.#tree(line);
@@ -135,6 +140,11 @@ export class Store {
     return this.processes.get(name);
   }
 
+  #happened(line) {
+    if (this.happenings.length === MOST_HAPPENINGS) this.happenings.splice(0, MOST_HAPPENINGS / 4);
+    this.happenings.push(line);
+  }
+
   #tell(requestId, text) {
     requestId = requestId.replace(GENERATION, "$1");
     let lines = this.stories.get(requestId);
@@ -173,6 +183,13 @@ export function parsed(text) {
   } catch {
     return null;
   }
+}
+
+/** From its arrival to its end, or to now. */
+function spanOf(lines, now) {
+  const account = lines.findLast((line) => line.event === "request");
+  if (account) return [account.at - (Number(account.total_s) || 0), account.at];
+  return [lines[0]?.at ?? now, now];
 }
 
 function isNode(node) {

@@ -1,11 +1,13 @@
 // What is shown of a store for a range of time: sums, percentiles, and series of buckets. Pure.
 
+import { gapsOf, marks } from "./happenings.js";
+import { lastBy, stated } from "./latest.js";
+import { listed } from "./listing.js";
 import { byBucket, empty, summary } from "./percentiles.js";
-import { OUTCOMES, parsed } from "./store.js";
+import { OUTCOMES } from "./store.js";
 
 const MOST_BUCKETS = 180;
 const BUCKET_S = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 1800, 3600, 7200, 21600, 86400];
-const MOST_ROWS = 200;
 const PARTS = ["plan_s", "match_s", "forward_s", "mask_s", "sample_s"];
 
 /** Args: span: {from, to} in seconds, and whether it goes on; order, filter: of the list of requests. */
@@ -21,6 +23,7 @@ export function view(store, span, { order, filter }) {
     series: cut({ ...requests.series, ...steps.series }, shown),
     figures: { ...requests.figures, ...steps.figures },
     errors: kindsIn(store.kinds, store.requests, range),
+    marks: marks(store.happenings, range).map((mark) => ({ ...mark, bucket: place(mark.at, range) })),
     troubles: kindsIn(store.kinds, store.troubles, range),
     processes: [...store.processes.values()],
     requests: listed(store, range, order, filter),
@@ -84,11 +87,12 @@ function ofRequests({ requests }, range) {
 
 function sumsOf(of, places) {
   const names = ["prompt_tokens", "cached_tokens", "completion_tokens", "forced_tokens", "forward_steps", "preemptions"];
-  const sums = { requests: 0, errors: 0, resubmissions: 0, ...Object.fromEntries(names.map((name) => [name, 0])) };
+  const sums = { requests: 0, errors: 0, failed: 0, resubmissions: 0, ...Object.fromEntries(names.map((name) => [name, 0])) };
   for (let row = 0; row < places.length; row++) {
     if (places[row] < 0) continue;
     sums.requests += 1;
     sums.errors += of.outcome[row] > 0 ? 1 : 0;
+    sums.failed += OUTCOMES[of.outcome[row]] === "failed" ? 1 : 0;
     sums.resubmissions += of.attempts[row] > 1 ? of.attempts[row] - 1 : 0;
     for (const name of names) sums[name] += of[name][row] || 0;
   }
@@ -116,26 +120,15 @@ function spread(of, length, { start, bucket_s, buckets }) {
   return tokens;
 }
 
-/** The newest first, or the slowest. */
-function listed({ requests, accounts }, range, order, filter) {
-  const { of, length } = requests;
-  const rows = [];
-  for (let row = 0; row < length; row++) {
-    if (place(of.at[row], range) < 0 || (order === "failed" && !(of.outcome[row] > 0))) continue;
-    if (!filter || accounts[row].includes(filter)) rows.push(row);
-  }
-  const key = { slowest: of.total_s, first_token: of.ttft_s, queued: of.queue_s }[order] ?? of.at;
-  rows.sort((one, other) => (key[other] || 0) - (key[one] || 0));
-  return { found: rows.length, rows: rows.slice(0, MOST_ROWS).map((row) => parsed(accounts[row])) };
-}
-
 // --- steps ---------------------------------------------------------------------------------------------------------
 
-function ofSteps({ steps }, range) {
+function ofSteps({ steps, happenings }, range) {
   const named = [...steps].sort();
   const executors = named.filter(([name]) => name.startsWith("executor")).map(([, columns]) => columns);
   const schedulers = named.filter(([name]) => name.startsWith("scheduler")).map(([, columns]) => columns);
   const latest = (sources, name) => summed(sources.map((columns) => lastBy(columns, name, range)), range.buckets);
+  const silent = gapsOf(happenings, steps);
+  const now = (name) => summed(schedulers.map((columns) => lastBy(columns, name, range, stated(columns, silent))), range.buckets);
   const sum = (name) => summed(executors.map((columns) => sumOfColumn(columns, name, range)), range.buckets);
   const rate = (name) => sum(name).map((value) => value / range.bucket_s);
   const kv = Object.fromEntries(
@@ -146,8 +139,8 @@ function ofSteps({ steps }, range) {
   return {
     series: {
       computed: rate("computed_tokens"),
-      waiting: latest(schedulers, "waiting"),
-      running: latest(schedulers, "running"),
+      waiting: now("waiting"),
+      running: now("running"),
       batch: meanBy(executors, "batch", range),
       step_tokens: meanBy(executors, "tokens", range),
       pinned: ratio(kv.pinned, kv.total),
@@ -161,8 +154,8 @@ function ofSteps({ steps }, range) {
       steps: total(sum("steps")),
       masks_computed: total(computed),
       masks_inherited: total(inherited),
-      waiting: last(latest(schedulers, "waiting")),
-      running: last(latest(schedulers, "running")),
+      waiting: last(now("waiting")),
+      running: last(now("running")),
       kv_total: last(kv.total),
       kv_pinned: last(kv.pinned),
       kv_evictable: last(kv.evictable),
@@ -170,28 +163,6 @@ function ofSteps({ steps }, range) {
       tree_tokens: last(latest(executors, "tree_tokens")),
     },
   };
-}
-
-/** The newest value by bucket. Where nothing was said it is what it was before. */
-function lastBy({ of, length }, name, { start, bucket_s, buckets }) {
-  const values = empty(buckets);
-  const times = new Float64Array(buckets).fill(-Infinity);
-  let [before, before_at] = [NaN, -Infinity];
-  for (let row = 0; row < length; row++) {
-    const [at, value] = [of.at[row], of[name][row]];
-    const bucket = Math.floor((at - start) / bucket_s);
-    if (Number.isNaN(value) || bucket >= buckets) continue;
-    if (bucket < 0) {
-      if (at >= before_at) [before, before_at] = [value, at];
-    } else if (at >= times[bucket]) {
-      [values[bucket], times[bucket]] = [value, at];
-    }
-  }
-  for (let bucket = 0; bucket < buckets; bucket++) {
-    if (Number.isNaN(values[bucket])) values[bucket] = before;
-    before = values[bucket];
-  }
-  return values;
 }
 
 function sumOfColumn({ of, length }, name, range) {
@@ -243,7 +214,8 @@ function countBy(places, buckets, counts) {
 
 function summed(all, buckets) {
   if (!all.length) return empty(buckets);
-  return new Float64Array(buckets).map((_, bucket) => all.reduce((sum, one) => sum + (one[bucket] || 0), 0));
+  const said = (bucket) => all.map((values) => values[bucket]).filter((value) => !Number.isNaN(value));
+  return new Float64Array(buckets).map((_, bucket) => (said(bucket).length ? total(said(bucket)) : NaN));
 }
 
 function ratio(parts, wholes) {

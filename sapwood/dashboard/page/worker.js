@@ -14,7 +14,7 @@ const asked = {
   follow: ({ url }) => start(true, (signal, to) => follow(url, signal, to)),
   open: ({ file }) => start(false, (signal, to) => readFile(file, signal, to)),
   view: (question) => postMessage({ kind: "view", ...answer(question) }),
-  story: ({ request_id }) => postMessage({ kind: "story", request_id, lines: store.story(request_id) }),
+  story: ({ request_id }) => postMessage({ kind: "story", request_id, ...store.story(request_id) }),
 };
 
 addEventListener("message", ({ data }) => asked[data.kind](data));
@@ -23,11 +23,10 @@ async function start(live, read) {
   source.abort();
   source = new AbortController();
   const { signal } = source;
-  isLive = live;
-  begin();
+  begin(!live);
   try {
     await read(signal, {
-      began: begin,
+      began: (isSaved = !live) => begin(isSaved),
       took: take,
       caughtUp: () => ((isReading = false), say("ready")),
       lost: () => say("lost"),
@@ -39,10 +38,11 @@ async function start(live, read) {
   }
 }
 
-function begin() {
+function begin(isSaved) {
   store = new Store();
   isReading = true;
-  say("reading");
+  isLive = !isSaved;
+  postMessage({ kind: "state", state: "reading", isSaved });
 }
 
 function take(lines) {

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import json
 import math
-import threading
 from collections import Counter
 from datetime import datetime
 from pathlib import Path
 
 import pytest
-import pytest_asyncio
 
-from sapwood.dashboard.server import DashboardServer
-from tests.support.chromium import chromium_page, find_chromium
+from tests.support.chromium import find_chromium
 from tests.support.log_maker import START_S, hostile_lines, made_log, write
 from tests.support.served_gateway import serving
 from tests.support.tiny_card import TINY_CARD
@@ -29,29 +26,6 @@ LINES = made_log(400, seconds=SECONDS)
 REQUESTS = [line for line in LINES if line["event"] == "request"]
 STEPS = [line for line in LINES if line["event"] == "step" and line["service"] == "executor-1"]
 IS_READ = "document.getElementById('state').dataset.state === 'ready' && document.getElementById('state').dataset.lines"
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def page(tmp_path_factory):
-    async with chromium_page(CHROMIUM, tmp_path_factory.mktemp("browser")) as found:
-        yield found
-        assert found.errors == []
-
-
-@pytest.fixture
-def served_log(tmp_path):
-    """Takes lines, returns the address of their dashboard."""
-    servers = []
-
-    def serve(lines):
-        servers.append(DashboardServer(write(tmp_path / "saved.jsonl", lines), 0))
-        threading.Thread(target=servers[-1].serve_forever, args=(0.01,), daemon=True).start()
-        return servers[-1].url
-
-    yield serve
-    for server in servers:
-        server.shutdown()
-        server.server_close()
 
 
 async def opened(page, url, lines):
@@ -93,6 +67,8 @@ async def test_figures_are_the_logs(page, served_log):
     errors = [line for line in REQUESTS if line["outcome"] != "ok"]
     computed, inherited = total("masks_computed", STEPS), total("masks_inherited", STEPS)
     assert await figure(page, "errors") == len(errors)
+    failed = sum(line["outcome"] == "failed" for line in errors)
+    assert (await text(page, "[data-figure=errors] .more")).startswith(f"{failed} by the server")
     assert await figure(page, "ttft_p50") == percentile("ttft_s", 0.5)
     assert await figure(page, "tpot_p50") == percentile("tpot_s", 0.5)
     assert await figure(page, "hit_rate") == pytest.approx(total("cached_tokens") / total("prompt_tokens"))
@@ -145,10 +121,14 @@ async def test_which_stage_made_a_request_slow(page, served_log):
     await page.press("j")
     await page.until("document.querySelector('.verdict')")
     assert (await text(page, ".verdict")).startswith("4.45 s in all, most of it queue: 4.00 s, 8")
+    assert "tokenizer-2 ended (exit code -9) at +" in await text(page, ".verdict")
     stages = "[...document.querySelectorAll('.waterfall > span')].map((span) => span.textContent).filter(Boolean)"
-    assert (await page.value(stages))[::2] == ["receive", "encode", "queue", "prefill", "decode"]
+    away = "tokenizer-2 ended (exit code -9)"
+    assert (await page.value(stages))[::2] == ["receive", "encode", "queue", "prefill", "decode", away]
     events = "[...document.querySelectorAll('.story tbody tr')].map((row) => row.cells[2].textContent)"
-    assert await page.value(events) == ["received", "encoded", "accepted", "started", "finished", "request"]
+    assert await page.value(events) == [
+        *("process_ended", "received", "encoded", "accepted", "process_ready", "started", "finished", "request")
+    ]
 
 
 async def look_for(page, text):
@@ -196,6 +176,9 @@ async def test_a_file_that_is_opened_in_the_page(page, served_log, tmp_path):
     node = (await page.call("DOM.querySelector", nodeId=root, selector="#file"))["nodeId"]
     await page.call("DOM.setFileInputFiles", nodeId=node, files=[str(saved)])
     await page.until("document.getElementById('state').textContent.startsWith('chosen.log · 101 lines · 1 not read')")
+    saved.write_text("# A text\n")
+    await page.call("DOM.setFileInputFiles", nodeId=node, files=[str(saved)])
+    await page.until("document.getElementById('state').textContent.startsWith('no log lines of Sapwood in chosen.log')")
 
 
 async def test_hostile_lines_are_only_shown(page, served_log):

@@ -51,6 +51,7 @@ def test_nothing_else(server, path):
 def test_lines_as_they_are_written(server):
     with httpx.stream("GET", f"{server.url}/events") as reply, closing(reply.iter_lines()) as lines:
         assert reply.headers["content-type"].startswith("text/event-stream")
+        assert reply.headers["sapwood-log"] == "saved"
         assert [next(lines) for _ in range(5)] == ['data: {"event":"request"}', "", ":", "", 'data: {"event":"later"}']
 
 

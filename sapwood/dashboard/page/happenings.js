@@ -4,7 +4,7 @@ export const HAPPENINGS = new Set([
   "ready", "stopping", "broken", "failed", "cannot_start", "stalled", "peer_joined", "peer_left", "process_ready",
   "process_ended", "process_killed", "never_ready",
 ]);
-const ENDS = new Set(["process_ended", "process_killed"]);
+export const ENDS = new Set(["process_ended", "process_killed"]);
 const MOST_TOLD = 100;
 
 export const byTime = (one, other) => one.at - other.at;

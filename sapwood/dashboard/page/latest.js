@@ -1,14 +1,13 @@
 // The newest value of a column by bucket of time, and how long it stands for what comes after it. Pure.
 
+import { ENDS } from "./happenings.js";
 import { empty } from "./percentiles.js";
 
 const MISSING = 3; // lines that may be missing before nobody knows any more
 const LATE = 100; // lines that tell how often there is one
 
-const always = () => true;
-
 /** Where nothing was said it is what it was before, if that holds. Args: holds(since, until): whether it does. */
-export function lastBy({ of, length }, name, { start, bucket_s, buckets }, holds = always) {
+export function lastBy({ of, length }, name, { start, bucket_s, buckets }, holds) {
   const values = empty(buckets);
   const times = new Float64Array(buckets).fill(-Infinity);
   let [before, before_at] = [NaN, -Infinity];
@@ -27,6 +26,12 @@ export function lastBy({ of, length }, name, { start, bucket_s, buckets }, holds
     else if (before === 0 || holds(before_at, start + bucket * bucket_s)) values[bucket] = before;
   }
   return values;
+}
+
+/** What an executor has is gone with it. */
+export function untilEnd(process, happenings) {
+  const ends = happenings.filter((line) => line.process === process && ENDS.has(line.event)).map(({ at }) => at);
+  return (since, until) => !ends.some((at) => since < at && at <= until);
 }
 
 /** As long as a few lines are apart at the median, and not beyond the loss of the last executor. */

@@ -1,7 +1,7 @@
 // What is shown of a store for a range of time: sums, percentiles, and series of buckets. Pure.
 
 import { gapsOf, marks } from "./happenings.js";
-import { lastBy, stated } from "./latest.js";
+import { lastBy, stated, untilEnd } from "./latest.js";
 import { listed } from "./listing.js";
 import { byBucket, empty, summary } from "./percentiles.js";
 import { OUTCOMES } from "./store.js";
@@ -124,15 +124,17 @@ function spread(of, length, { start, bucket_s, buckets }) {
 
 function ofSteps({ steps, happenings }, range) {
   const named = [...steps].sort();
-  const executors = named.filter(([name]) => name.startsWith("executor")).map(([, columns]) => columns);
+  const ofExecutors = named.filter(([name]) => name.startsWith("executor"));
+  const executors = ofExecutors.map(([, columns]) => columns);
   const schedulers = named.filter(([name]) => name.startsWith("scheduler")).map(([, columns]) => columns);
-  const latest = (sources, name) => summed(sources.map((columns) => lastBy(columns, name, range)), range.buckets);
+  const latestOf = ([process, columns], name) => lastBy(columns, name, range, untilEnd(process, happenings));
+  const latest = (name) => summed(ofExecutors.map((one) => latestOf(one, name)), range.buckets);
   const silent = gapsOf(happenings, steps);
   const now = (name) => summed(schedulers.map((columns) => lastBy(columns, name, range, stated(columns, silent))), range.buckets);
   const sum = (name) => summed(executors.map((columns) => sumOfColumn(columns, name, range)), range.buckets);
   const rate = (name) => sum(name).map((value) => value / range.bucket_s);
   const kv = Object.fromEntries(
-    ["total", "free", "evictable", "pinned"].map((part) => [part, latest(executors, `kv_${part}`)]),
+    ["total", "free", "evictable", "pinned"].map((part) => [part, latest(`kv_${part}`)]),
   );
   const [computed, inherited] = [sum("masks_computed"), sum("masks_inherited")];
   const last = (series) => series[series.length - 1];
@@ -159,8 +161,8 @@ function ofSteps({ steps, happenings }, range) {
       kv_total: last(kv.total),
       kv_pinned: last(kv.pinned),
       kv_evictable: last(kv.evictable),
-      tree_nodes: last(latest(executors, "nodes")),
-      tree_tokens: last(latest(executors, "tree_tokens")),
+      tree_nodes: last(latest("nodes")),
+      tree_tokens: last(latest("tree_tokens")),
     },
   };
 }

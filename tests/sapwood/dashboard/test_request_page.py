@@ -158,17 +158,18 @@ async def test_charts_mark_ends_and_do_not_hold_what_nobody_said(page, served_lo
     """For ten seconds the scheduler says nothing of three requests that ran."""
     steps = [line(at, "scheduler", "step", running=3, waiting=0) for at in (0.0, 1.0, 2.0, 14.0)]
     ended = line(2.0, "supervisor", "process_ended", "warning", process="executor-1", code=-9)
-    await opened(page, served_log([*steps, ended]))
-    await page.until("document.querySelector('#charts b').textContent !== ''")
-    running = """[...document.querySelectorAll('.chart')].find((chart) => chart.innerText.startsWith('Requests'))
-        .querySelector('b').textContent"""
+    pool = line(1.0, "executor-1", "step", kv_total=100, kv_pinned=40, kv_evictable=0)
+    await opened(page, served_log([*steps, pool, ended]))
+    await page.until("[...document.querySelectorAll('#charts b')].every((value) => value.textContent !== '')")
+    charts = "['Requests', 'KV pool'].map((title) => [...document.querySelectorAll('.chart')]"
+    shown = f"{charts}.find((chart) => chart.innerText.startsWith(title)).querySelector('b').textContent)"
     await page.value("document.getElementById('charts').focus()")
     seen, marks = [], []
     for _ in range(14):
         await page.press("ArrowLeft")
-        seen.append(await page.value(running))
+        seen.append(await page.value(shown))
         marks.append(await page.value("document.querySelector('.cross').dataset.marks"))
-    assert seen[:3] == ["–", "–", "–"]
-    assert seen[-2:] == ["3", "3"]
+    assert seen[:3] == [["–", "–"]] * 3
+    assert seen[-2:] == [["3", "40.0%"], ["3", "–"]]
     assert [mark for mark in marks if mark] == ["executor-1 ended"]
     assert "saved" in await page.value("document.getElementById('state').textContent")

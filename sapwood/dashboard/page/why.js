@@ -28,7 +28,7 @@ export function reasons({ from, total_s, longest }, { lines, outages, gaps, runn
 }
 
 function gaveWay(lines) {
-  const reasons = lines.filter(({ event }) => event === "preempted").map(({ reason }) => String(reason));
+  const reasons = lines.filter(({ event }) => event === "preempted").map(({ reason }) => String(reason ?? "once"));
   return [...new Set(reasons)].map((reason) => {
     const times = reasons.filter((one) => one === reason).length;
     return `It gave way ${Object.hasOwn(GAVE_WAY, reason) ? GAVE_WAY[reason] : reason}${times > 1 ? `, ${times} times` : ""}.`;

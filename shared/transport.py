@@ -137,7 +137,7 @@ class ZmqTransport:
             self._doorkeeper.close()
         for handshakes in self._handshakes:
             handshakes.close()
-        self._context.term()
+        self._context.destroy(linger=0)  # a socket that somebody left open holds nobody up
 
     def _keys_for(self, endpoint: str) -> LinkKeys | None:
         return self._keys if _is_tcp(endpoint) else None

@@ -18,7 +18,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 import msgspec
 from msgspec import Meta
 
-PROTOCOL = 4
+PROTOCOL = 5
 MAX_MESSAGE_BYTES = 64 * 1024 * 1024  # that anybody may send at once; `max_bytes` is what a speaker may
 
 Role: TypeAlias = Literal["gateway", "tokenizer", "scheduler", "executor", "detokenizer"]

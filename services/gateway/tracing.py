@@ -22,7 +22,7 @@ def open_tracing(settings: TracingConfig, service: str, model: str) -> Tracing:
     try:
         from services.gateway import otlp
     except ModuleNotFoundError as error:
-        raise ConfigError(f"{KEY} needs {error.name}; install it with: pip install 'sapwood[server,otel]'") from error
+        raise ConfigError(f"{KEY} needs {error.name}; install it with: pip install '.[server,otel]'") from error
     return otlp.OtlpTracing(otlp.exporter(url), service, model, settings.sample)
 
 

@@ -371,6 +371,13 @@ async def test_a_router_does_not_drop_silently(zmq_transport, tmp_path):
     router.close()
 
 
+async def test_a_socket_that_is_left_open_holds_nobody_up(tmp_path):
+    transport = ZmqTransport()
+    transport.bind(f"ipc://{tmp_path}/hub", lambda *_: None)
+    await asyncio.sleep(0)
+    transport.close()
+
+
 async def test_a_dealer_does_not_queue_for_nobody(zmq_transport, tmp_path):
     dealer = zmq_transport.dial(f"ipc://{tmp_path}/nobody", b"me", lambda frames: None, to="scheduler")
     with pytest.raises(Unreachable, match="it is gone, or has stopped reading"):
@@ -500,7 +507,7 @@ async def test_keys_that_do_not_match_are_told_of_on_both_sides(
         dialler = keyed("gateway")
     pair = Keyed(hub_transport, dialler, unused_tcp_port, "gateway")
     with capture_logs() as lines:
-        await pair.run_until(lambda: {line["event"] for line in lines} == {"link_refused", "link_unanswered"})
+        await pair.run_until(lambda: {line["event"] for line in lines} >= {"link_refused", "link_unanswered"})
     said = {line["event"]: line for line in lines}
     assert said["link_refused"]["peer"] == said["link_unanswered"]["address"] == pair.endpoint
     assert "other keys" in said["link_refused"]["reason"]

@@ -81,7 +81,7 @@ def test_without_the_extra_it_says_what_to_install(monkeypatch):
         monkeypatch.delitem(sys.modules, name, raising=False)
     monkeypatch.delattr("services.gateway.otlp", raising=False)
     monkeypatch.setitem(sys.modules, "opentelemetry.exporter.otlp.proto.http.trace_exporter", None)
-    with pytest.raises(ConfigError, match=r"--otlp-traces-endpoint\) needs opentelemetry.*'sapwood\[server,otel\]'"):
+    with pytest.raises(ConfigError, match=r"--otlp-traces-endpoint\) needs opentelemetry.*'\.\[server,otel\]'"):
         open_tracing(TracingConfig(endpoint="http://collector:4318"), "gateway", "tiny")
 
 

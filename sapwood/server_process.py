@@ -61,15 +61,22 @@ class ServerProcess:
 
     def start(self, timeout_s: float) -> None:
         """Return when it takes requests. Raises NotStarted, with what it said last."""
-        if _answers(self.url):
-            self._tidy()
-            raise NotStarted(f"something answers at {self.url} already", "")
+        try:
+            if _answers(self.url):
+                raise NotStarted(f"something answers at {self.url} already", "")
+            self._process = self._launched()
+            self._wait_until_ready(self._process, time.monotonic() + timeout_s, timeout_s)
+        except BaseException:
+            self.stop()
+            raise
+
+    def _launched(self) -> subprocess.Popen[bytes]:
         keeper = [sys.executable, "-P", "-m", "sapwood.keeper", *self._command]
         package_parent = str(Path(__file__).resolve().parent.parent)
         places = os.pathsep.join(filter(None, [package_parent, os.environ.get("PYTHONPATH")]))
         os.register_at_fork(after_in_child=self._leave_to_the_parent)
         with self._log() as log:
-            self._process = subprocess.Popen(
+            return subprocess.Popen(
                 keeper,
                 stdin=subprocess.PIPE,
                 stdout=log,
@@ -77,17 +84,20 @@ class ServerProcess:
                 env=os.environ | self._environment | {"PYTHONPATH": places},
                 start_new_session=True,
             )
-        try:
-            self._wait_until_ready(self._process, time.monotonic() + timeout_s, timeout_s)
-        except BaseException:
-            self.stop()
-            raise
 
     def stop(self) -> None:
-        """As a whole: no process of it is left. May be called again."""
-        process = self._process
-        if process is None or not self._is_ours:
+        """As a whole: no process of it is left, and nothing that is its own. May be called again."""
+        if not self._is_ours:
             return
+        if self._process is not None:
+            self._end(self._process)
+        if self._is_temporary:
+            self.log_file.unlink(missing_ok=True)
+        if self._folder is not None:
+            shutil.rmtree(self._folder, ignore_errors=True)
+
+    @staticmethod
+    def _end(process: subprocess.Popen[bytes]) -> None:
         assert process.stdin is not None
         process.stdin.close()
         try:
@@ -95,13 +105,6 @@ class ServerProcess:
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)  # its children have lifelines of their own
             process.wait()
-        self._tidy()
-
-    def _tidy(self) -> None:
-        if self._is_temporary:
-            self.log_file.unlink(missing_ok=True)
-        if self._folder is not None:
-            shutil.rmtree(self._folder, ignore_errors=True)
 
     def _leave_to_the_parent(self) -> None:
         """In a forked child, whose copy of the lifeline would outlast the parent's."""

@@ -68,6 +68,14 @@ def test_its_folder_goes_with_it(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["log"]
 
 
+def test_its_folder_goes_if_its_log_cannot_be_written(tmp_path):
+    folder = tmp_path / "run"
+    folder.mkdir()
+    with pytest.raises(ProgramError, match="log_file"):
+        ServerProcess(["never"], "http://127.0.0.1:9", tmp_path / "none" / "log", folder=folder).start(30)
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_server_that_ends_at_once_is_told_with_its_last_words():
     failing = ServerProcess([sys.executable, "-c", "import sys; sys.exit('no such model')"], "http://127.0.0.1:9")
     with pytest.raises(NotStarted, match="ended with code 1; it said:\nno such model") as failure:

@@ -74,8 +74,8 @@ def _has_lines(place: Path) -> bool:
     if not place.is_file():
         return True
     with place.open("rb") as file:
-        beginning = file.read(MOST_PREAMBLE_BYTES)
-    return not beginning.strip() or any(line.startswith(b'{"event":') for line in beginning.splitlines())
+        beginning = file.read(MOST_PREAMBLE_BYTES).strip()
+    return not beginning or any(line.startswith(b"{") and b'"event":' in line for line in beginning.splitlines())
 
 
 def _show(url: str, *, opens: bool) -> None:

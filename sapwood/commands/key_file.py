@@ -25,7 +25,7 @@ class Entry(NamedTuple):
         if not text or text.startswith(COMMENT):
             return None
         name, _, key = text.rpartition(": ")
-        return cls(name.strip() or NAMELESS, key)
+        return cls(name.strip() or NAMELESS, key.strip())
 
 
 def entries(path: Path) -> list[Entry]:

@@ -80,7 +80,7 @@ def _say_next(path: Path, name: str) -> None:
 
 def _list(arguments: argparse.Namespace) -> int:
     for name, key in entries(arguments.file):
-        print(f"{name:<24}{key[:SHOWN_CHARACTERS] + '…' if key.startswith(HASHED) else 'as it is, no digest'}")
+        print(f"{name:<24} {key[:SHOWN_CHARACTERS] + '…' if key.startswith(HASHED) else 'as it is, no digest'}")
     return 0
 
 

@@ -44,6 +44,7 @@ def test_a_place_that_is_not_there(tmp_path, capsys):
         ("# A text\n", 1),
         ('2026-11-30 [info] ready service=gateway\n{"model": "m"}\n', 1),
         ('Installing\n{"event":"ready","service":"gateway"}\n', 0),
+        ('{"at": 1, "event": "ready"}\n', 0),
         ("\n", 0),
     ],
 )

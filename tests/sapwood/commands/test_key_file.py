@@ -11,7 +11,7 @@ LINES = st.lists(
 
 
 def test_a_line_is_an_entry_a_comment_or_nothing():
-    found = [Entry.of(line) for line in ("alice: sha256:ab\n", "sk:one", " # alice: one", "  \n")]
+    found = [Entry.of(line) for line in ("alice:  sha256:ab\n", "sk:one", " # alice: one", "  \n")]
     assert found == [("alice", "sha256:ab"), ("(no name)", "sk:one"), None, None]
 
 

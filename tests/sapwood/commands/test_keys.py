@@ -76,12 +76,12 @@ def test_all_keys_of_a_name_go(file, new):
 
 
 def test_whose_keys_there_are(file, new, capsys):
-    made = [new(name)[0] for name in ("alice", "bob")]
+    made = [new(name)[0] for name in ("alice", "b" * 64)]
     with file.open("a") as more:
         more.write("# a comment\nSECRET\n")
     assert keys.main(["list", "--file", str(file)]) == 0
     shown = capsys.readouterr().out
-    assert [line.split()[0] for line in shown.splitlines()] == ["alice", "bob", "(no"]
+    assert [line.split()[0] for line in shown.splitlines()] == ["alice", "b" * 64, "(no"]
     assert not any(key in shown for key in (*made, "SECRET"))
 
 

@@ -137,7 +137,7 @@ class Supervisor:
                 child.reason = str(error)
                 self._log.error("cannot_start", process=child.spec.name, reason=child.reason)
             if self._stopping:
-                break
+                return
             tell = self._log.info if code == 0 else self._log.warning
             tell("process_ended", process=child.spec.name, code=code)
             if not child.was_ready and (code == EXIT_CONFIG or child.restarts + 1 >= MOST_FALSE_STARTS):
@@ -147,7 +147,6 @@ class Supervisor:
             self._note(child, "waiting", pause_s)
             await asyncio.sleep(pause_s)
             child.restarts += 1
-        self._note(child, "stopped")
 
     def _give_up(self, child: _Child, code: int | None) -> None:
         name, reason = child.spec.name, child.reason or f"it ends with code {code}; its own lines may say why"
@@ -236,6 +235,7 @@ class Supervisor:
             child.keeper.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await child.keeper
+        self._note(child, "stopped")
 
     def _kill_if_running(self, child: _Child) -> None:
         if child.process is not None and child.process.returncode is None:

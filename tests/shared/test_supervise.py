@@ -15,6 +15,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+import uvloop
 from structlog.testing import capture_logs
 
 from shared import supervise
@@ -67,6 +68,17 @@ async def test_a_killed_process_is_started_again(tmp_path):
         assert status(tmp_path, "steady-1")["pid"] != first
         assert status(tmp_path, "steady-2")["restarts"] == 0
     assert status(tmp_path, "steady-1")["state"] == "stopped"
+
+
+def test_what_was_stopped_is_written_down_on_the_loop_that_serves(tmp_path):
+    async def stop_three():
+        supervisor = Supervisor([ProcessSpec(name, ("sleep", "60")) for name in "abc"], CONFIG, tmp_path)
+        await supervisor.start()
+        await until(lambda: all(status(tmp_path, name)["pid"] for name in "abc"))
+        await supervisor.stop()
+
+    uvloop.run(stop_three())
+    assert [status(tmp_path, name)["state"] for name in "abc"] == ["stopped"] * 3
 
 
 async def test_a_broken_process_is_started_again_with_a_growing_pause(tmp_path):

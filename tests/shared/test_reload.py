@@ -21,7 +21,7 @@ def told(monkeypatch):
 def write(tmp_path):
     def status(name, state, pid):
         (tmp_path / "status").mkdir(exist_ok=True)
-        process = {"state": state, "pid": pid, "reads_at_hangup": "gateway" in name}
+        process = {"state": state, "pid": pid, "restarts": 0, "reads_at_hangup": "gateway" in name}
         (tmp_path / "status" / f"{name}.json").write_text(json.dumps(process), "utf-8")
 
     return status
@@ -42,3 +42,19 @@ def test_no_gateway_is_ready(tmp_path, told, write, capsys, state, says):
     assert reload.main(["--run-dir", str(tmp_path)]) == 1
     assert says in capsys.readouterr().err
     assert told == []
+
+
+def test_what_a_server_that_was_killed_has_left_gets_no_signal(tmp_path, told, write):
+    write("gateway", "ready", 7)
+    os.utime(tmp_path / "status" / "gateway.json", (0, 0))
+    assert reload.main(["--run-dir", str(tmp_path)]) == 1
+    assert told == []
+
+
+def test_a_gateway_that_has_just_ended_is_nothing_to_worry_about(tmp_path, monkeypatch, write):
+    def gone(_pid, _number):
+        raise ProcessLookupError
+
+    monkeypatch.setattr(os, "kill", gone)
+    write("gateway", "ready", 7)
+    assert reload.main(["--run-dir", str(tmp_path)]) == 0

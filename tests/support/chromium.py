@@ -73,6 +73,12 @@ class Page:
         await self.call("Input.dispatchKeyEvent", type="keyDown", key=key, **text)
         await self.call("Input.dispatchKeyEvent", type="keyUp", key=key)
 
+    async def fill(self, selector: str, text: str) -> None:
+        """A field, as if that was typed."""
+        field = f"document.querySelector({json.dumps(selector)})"
+        await self.value(f"{field}.value = {json.dumps(text)}")
+        await self.value(f"{field}.dispatchEvent(new Event('input'))")
+
     async def move(self, x: float, y: float) -> None:
         await self.call("Input.dispatchMouseEvent", type="mouseMoved", x=x, y=y)
 

@@ -20,7 +20,7 @@ export function showDetail(told, isOther) {
   const fall = waterfall(lines, gaps);
   place.replaceChildren(
     element("div", {}, element("h2", {}, element("code", {}, request_id)), said(fall, told, account)),
-    drawn(fall, told.outages),
+    drawn(fall, told),
     facts(account),
     story(told, fall.from),
   );
@@ -36,7 +36,7 @@ function said(fall, told, account) {
   return element("p", { class: "verdict" }, ...parts);
 }
 
-function drawn({ from, total_s, attempts, longest }, outages) {
+function drawn({ from, total_s, attempts, longest }, { outages, to }) {
   const place = element("div", { class: "waterfall", role: "img", "aria-label": "Waterfall of its stages" });
   const axis = element("div", { class: "axis" });
   for (const share of [0, 0.25, 0.5, 0.75, 1]) {
@@ -45,7 +45,7 @@ function drawn({ from, total_s, attempts, longest }, outages) {
     axis.append(tick);
   }
   place.append(element("span"), axis, element("span"));
-  const groups = outages.length ? [...attempts, { name: "meanwhile", spans: outages.map((outage) => away(outage, from + total_s)) }] : attempts;
+  const groups = outages.length ? [...attempts, { name: "meanwhile", spans: outages.map((outage) => away(outage, to)) }] : attempts;
   for (const { name, spans } of groups) {
     if (name) place.append(element("div", { class: "attempt" }, name));
     for (const span of [...spans].sort((one, other) => one.pieces[0].start - other.pieces[0].start)) {

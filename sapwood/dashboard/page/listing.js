@@ -4,6 +4,7 @@ import { parsed } from "./store.js";
 
 const MOST_ROWS = 200;
 const ID = /^([0-9a-f]{6,32})(-\d+)?$/; // or its beginning; of one of its generations, too
+const WHOLE_ID = /^[0-9a-f]{32}$/;
 
 /** The newest first, or the slowest. An id is looked for in all there is, whatever the range. */
 export function listed({ requests, accounts }, { from, to }, order, filter) {
@@ -26,6 +27,11 @@ export function listed({ requests, accounts }, { from, to }, order, filter) {
 /** What people paste may be in capitals, or name one generation of the request. */
 export function requestIdOf(text) {
   return ID.exec(text.toLowerCase())?.[1] ?? text;
+}
+
+/** Of a request that is not listed, since it has not ended, maybe. */
+export function isWholeId(text) {
+  return WHOLE_ID.test(requestIdOf(text));
 }
 
 function textOf(filter) {

@@ -31,7 +31,10 @@ export class Painter {
       this.isWanted = false;
     }
     const end = performance.now() + PIECE_MS;
-    while (this.rest !== null && performance.now() < end) if (this.rest.next().done) this.rest = null;
-    this.#next();
+    try {
+      while (this.rest !== null && performance.now() < end) if (this.rest.next().done) this.rest = null;
+    } finally {
+      this.#next(); // what cannot be drawn is not the last that is
+    }
   }
 }

@@ -2,6 +2,7 @@
 
 import { byId, choice, element, table, tableRow } from "./dom.js";
 import { clock, count, duration } from "./format.js";
+import { isWholeId, requestIdOf } from "./listing.js";
 
 const ORDERS = [
   ["newest", "Newest"],
@@ -80,6 +81,7 @@ export class Requests {
 
   #first() {
     this.wantsFirst = false;
+    if (!this.rows.length && isWholeId(this.filter)) this.look(requestIdOf(this.filter));
     if (!this.rows.length) return;
     byId("rows").focus();
     this.choose(0);

@@ -60,11 +60,11 @@ export class Store {
     if (typeof line.request_id === "string") this.#tell(line.request_id, text);
   }
 
-  /** The parsed lines of a request, in the order of time, and what happened to processes meanwhile. */
+  /** The parsed lines of a request, in the order of time, its end (or now), and what happened to processes meanwhile. */
   story(requestId) {
     const lines = (this.stories.get(requestId) ?? []).map(parsed).sort(byTime);
     const [from, to] = spanOf(lines, this.last);
-    return { lines, ...meanwhile(this, from, to) };
+    return { lines, to, ...meanwhile(this, from, to) };
   }
 
   #count(line, text) {

@@ -15,14 +15,14 @@ export function verdict({ longest, total_s }) {
   return [`${duration(total_s)} in all, most of it `, longest.name, `: ${duration(longest.length_s)}, ${percent(longest.length_s / total_s)}.`];
 }
 
-/** Sentences. Args: lines, outages, gaps, running: of the store's story. */
-export function reasons({ from, total_s, longest }, { lines, outages, gaps, running }) {
+/** Sentences. Args: lines, to, outages, gaps, running: of the store's story. */
+export function reasons({ from, longest }, { lines, to, outages, gaps, running }) {
   const account = lines.findLast((line) => line.event === "request") ?? {};
   const since = (at) => `+${duration(Math.max(0, at - from))}`;
   const told = outages.map(({ process, what, start, stop }) =>
     what === "stood still" ? `${process} stood still for ${duration(stop - start)}, until ${since(stop)}.` : `${process} ${what} at ${since(start)}.`,
   );
-  const away_s = gaps.reduce((sum, { start, stop }) => sum + Math.min(stop, from + total_s) - Math.max(start, from), 0);
+  const away_s = gaps.reduce((sum, { start, stop }) => sum + Math.min(stop, to) - Math.max(start, from), 0);
   if (away_s > 0) told.push(`For ${duration(away_s)} there was no executor.`);
   return [...told, ...gaveWay(lines), ...(longest?.name === "prefill" ? prefill(lines, account, longest, running) : [])];
 }

@@ -131,11 +131,6 @@ async def test_which_stage_made_a_request_slow(page, served_log):
     ]
 
 
-async def look_for(page, text):
-    await page.value(f"document.getElementById('filter').value = {json.dumps(text)}")
-    await page.value("document.getElementById('filter').dispatchEvent(new Event('input'))")
-
-
 async def test_the_list_is_what_is_looked_for_and_stays_where_it_was_scrolled_to(page, served_log):
     ids = "[...document.querySelectorAll('#rows tbody code')].map((code) => code.textContent)"
     await opened(page, served_log(LINES), len(LINES))
@@ -145,11 +140,11 @@ async def test_the_list_is_what_is_looked_for_and_stays_where_it_was_scrolled_to
     await choose(page, "orders", "Queued")
     await page.until(f"{ids}[0] === 'planted' && {ids}.length === 200")
     assert await page.value("document.getElementById('rows').scrollTop") == 700
-    await look_for(page, "planted")
+    await page.fill("#filter", "planted")
     await page.until(f"{ids}.join() === 'planted'")
-    await look_for(page, "nothing has this in it")
+    await page.fill("#filter", "nothing has this in it")
     await page.until("document.getElementById('rows').textContent === 'No requests in this range.'")
-    await look_for(page, "")
+    await page.fill("#filter", "")
     await page.until(f"{ids}.length === 200")
 
 
@@ -190,6 +185,22 @@ async def test_hostile_lines_are_only_shown(page, served_log):
     assert await page.value("document.title") == "Sapwood"
     assert await page.value("document.querySelectorAll('img[src=x], body script').length") == 0
     assert {row[0][:10] for row in await cells(page, "errors")} == {"__proto__", "<img src=x"}
+
+
+async def test_what_cannot_be_drawn_is_not_the_last_that_is(page, served_log):
+    await page.open(served_log([]))
+    await page.value("""import("/dashboard/assets/painter.js").then(({ Painter }) => {
+        window.drawn = 0;
+        window.painter = new Painter(function* () {
+            if (!window.drawn++) throw new Error("a fault");
+        });
+        window.painter.ask();
+    })""")
+    await page.until("window.drawn === 1")
+    await page.value("window.painter.ask()")
+    await page.until("window.drawn === 2")
+    assert ["a fault" in error for error in page.errors] == [True]
+    page.errors.clear()
 
 
 async def test_at_a_gateway_the_browser_asks_for_the_admin_key(page, tmp_path):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 
 from tests.support.chromium import find_chromium
@@ -144,14 +142,28 @@ async def test_an_id_is_found_in_the_whole_log_and_opened_by_enter(page, served_
     await opened(page, served_log(lost() + made_log(30, seconds=200)))
     await page.value("[...document.querySelectorAll('#ranges button')][0].click()")
     await page.press("/")
-    await page.value(f"document.getElementById('filter').value = {json.dumps(f' {ID.upper()}-0 ')}")
-    await page.value("document.getElementById('filter').dispatchEvent(new Event('input'))")
+    await page.fill("#filter", f" {ID.upper()}-0 ")
     await page.press("Enter")
     await page.until(f"document.querySelector('.detail code')?.textContent === '{ID}'")
     assert await page.value("document.getElementById('found').textContent") == "1 found, in the whole log"
     assert await page.value("[location.hash, document.activeElement.id]") == [f"#request={ID}", "rows"]
     await page.press("1")
     assert await page.value("location.hash") == ""
+
+
+async def test_one_that_has_not_ended_is_found_by_its_id(page, served_log):
+    """There is no line of it since its executor is gone."""
+    await opened(page, served_log([*lost()[:7], line(4.0, "scheduler", "step", running=0, waiting=1)]))
+    await page.press("/")
+    await page.fill("#filter", ID)
+    await page.press("Enter")
+    await page.until(VERDICT)
+    assert await page.value(VERDICT) == (
+        "200 ms in all, most of it prefill: 100 ms, 50.0%. It has not ended. "
+        "executor-1 ended (exit code -9) at +1.00 s. For 2.50 s there was no executor."
+    )
+    assert (await page.value(STAGES))["executor-1 ended (exit code -9)"] == "3.00 s"
+    assert await page.value("location.hash") == f"#request={ID}"
 
 
 async def test_charts_mark_ends_and_do_not_hold_what_nobody_said(page, served_log):

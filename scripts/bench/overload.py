@@ -16,7 +16,7 @@ import asyncio
 import re
 import statistics
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import psutil
@@ -155,27 +155,22 @@ async def in_turns(client: Client, rate: float, deployment: Deployment, argument
         for task in sent:
             task.cancel()
         await asyncio.wait(sent)
-    print(
-        "\n"
-        + markdown(
-            [
-                "in turns",
-                "tok/s",
-                "tok for each s of the executor's CPU time",
-                *(f"{name}, cores" for name in loops[0].cores),
-            ],
-            [
-                [
-                    name,
-                    _each(pace.tok_s for pace in paces),
-                    _each(pace.tok_per_cpu_s for pace in paces),
-                    *(f"{statistics.median(pace.cores[stage] for pace in paces):.3f}" for stage in loops[0].cores),
-                ]
-                for name, paces in (("closed loop", loops), ("flood", floods))
-            ],
-        ),
-        flush=True,
-    )
+    print(f"\n{turns_table({'closed loop': loops, 'flood': floods}, list(loops[0].cores))}", flush=True)
+
+
+def turns_table(found: Mapping[str, Sequence[Pace]], processes: Sequence[str]) -> str:
+    cores = [f"{process}, cores" for process in processes]
+    header = ["in turns", "tok/s", "tok for each s of the executor's CPU time", *cores]
+    rows = [
+        [
+            name,
+            _each(pace.tok_s for pace in paces),
+            _each(pace.tok_per_cpu_s for pace in paces),
+            *(f"{statistics.median(pace.cores[process] for pace in paces):.3f}" for process in processes),
+        ]
+        for name, paces in found.items()
+    ]
+    return markdown(header, rows)
 
 
 def begun_before(asked: Sequence[Asked]) -> tuple[int, int]:

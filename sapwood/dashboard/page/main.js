@@ -22,7 +22,7 @@ const worker = new Worker(new URL("./worker.js", import.meta.url), { type: "modu
 const state = { tab: "overview", span_s: 300, pausedAt: null, view: null, isAsking: false, source: "", state: "reading", told: "", isEmpty: false };
 const figures = new Figures();
 const charts = new Charts(draw);
-const requests = new Requests(ask, () => (showAddress(), askStory()));
+const requests = new Requests(ask, () => (askStory(), showAddress())); // browsers may refuse too many addresses in a row
 const tree = new Tree(draw, () => painter.askAnew());
 
 const heard = {

@@ -200,7 +200,7 @@ async def _supervise(config: Config, specs: list[ProcessSpec], *, announce: bool
     terminal = Terminal()
 
     def on_hangup() -> None:
-        on_signal() if terminal.is_gone() else supervisor.hang_up()
+        stopping.set() if terminal.is_gone() else supervisor.hang_up()  # the kernel and the shell may both say so
 
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, on_signal)

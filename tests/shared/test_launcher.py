@@ -1,9 +1,11 @@
 """The command line as a person meets it: what is wrong is said in one line, before any process starts."""
 
+import asyncio
 import fcntl
 import json
 import os
 import re
+import signal
 import socket
 import subprocess
 import sys
@@ -131,6 +133,45 @@ async def test_why_a_stage_cannot_start_is_the_last_line(tmp_path, repository, m
     config = load(overrides={"run_dir": str(tmp_path)})
     assert await launcher._supervise(config, [ProcessSpec("misconfigured-1", argv)]) == CONFIG_EXIT
     assert capfd.readouterr().err == "sapwood: misconfigured-1 cannot start: there is no such model\n"
+
+
+class Hangups:
+    """A supervisor whose terminal is closed: the kernel and the shell say so."""
+
+    def __init__(self, *_arguments):
+        self.told = []
+
+    async def start(self):
+        os.kill(os.getpid(), signal.SIGHUP)
+        os.kill(os.getpid(), signal.SIGHUP)
+
+    async def fatal(self):
+        await asyncio.get_running_loop().create_future()
+
+    async def stop(self):
+        await asyncio.sleep(0)
+        self.told.append("stop")
+
+    def hang_up(self):
+        self.told.append("hang up")
+
+    def end_now(self):
+        self.told.append("end now")
+
+
+@pytest.mark.parametrize("close", [True, False])
+async def test_a_terminal_that_is_closed_stops_all_in_order(tmp_path, monkeypatch, close):
+    supervisor = Hangups()
+    monkeypatch.setattr(launcher, "Supervisor", lambda *_: supervisor)
+    monkeypatch.setattr(launcher.Terminal, "is_gone", lambda _: close)
+    serving = asyncio.create_task(launcher._supervise(load(overrides={"run_dir": str(tmp_path)}), []))
+    async with asyncio.timeout(10):
+        while len(supervisor.told) < 2 - close:
+            await asyncio.sleep(0)
+        if not close:
+            os.kill(os.getpid(), signal.SIGTERM)
+        assert await serving == 0
+    assert supervisor.told == (["stop"] if close else ["hang up", "hang up", "stop"])
 
 
 def test_executors_are_numbered_like_tokenizers(tmp_path):

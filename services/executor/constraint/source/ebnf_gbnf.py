@@ -95,10 +95,14 @@ class _Writer:
 def _ending_rules(rules: dict[str, Node]) -> set[str]:
     """Those that some text satisfies."""
     ending: set[str] = set()
-    left = dict(reversed(rules.items()))  # most refer to later ones
-    while found := {name for name, body in left.items() if _ends(body, ending)}:
-        ending |= found
-        left = {name: body for name, body in left.items() if name not in found}
+    left, found = list(rules), -1
+    while len(ending) > found:
+        found = len(ending)
+        left.reverse()  # they refer to later ones, or to earlier ones
+        for name in left:
+            if _ends(rules[name], ending):
+                ending.add(name)
+        left = [name for name in left if name not in ending]
     return ending
 
 

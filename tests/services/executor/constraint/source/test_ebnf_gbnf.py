@@ -10,7 +10,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from llguidance import LLMatcher
 
-from services.executor.constraint.source import ebnf
+from services.executor.constraint.source import ebnf, ebnf_gbnf
 from services.executor.constraint.source.refused import Refused
 from shared.config import ConstraintsConfig
 from tests.services.executor.constraint.source import engine_walks, gbnf_matcher
@@ -46,6 +46,17 @@ def refusal(source: str) -> str:
 )
 def test_what_never_ends_is_told_so(source: str) -> None:
     assert refusal(source).startswith("no output can ever end")
+
+
+@pytest.mark.parametrize("step", [1, -1])
+def test_rules_that_refer_to_one_another_in_turn_are_gone_through_in_a_few_rounds(
+    step: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked, ends = [], ebnf_gbnf._ends
+    monkeypatch.setattr(ebnf_gbnf, "_ends", lambda *asked: (looked.append(asked), ends(*asked))[1])
+    rules = [f"r{number} ::= r{number + 1}" for number in range(50)] + ['r50 ::= "x"']
+    assert grammar("\n".join(["root ::= r0", *rules][::step]))
+    assert len(looked) < 6 * len(rules)
 
 
 @pytest.mark.parametrize("repeat", ["?", "*", "{0,2}", "{0}"])

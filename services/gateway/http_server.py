@@ -194,14 +194,20 @@ def _unreadable(exc: BaseException | None) -> wire.Error:
 
 
 def _no_http(exc: BaseException | None) -> wire.Error:
-    """With the parser's reason. Its excerpt, which stands behind an empty line, is left out."""
-    if isinstance(exc, InvalidURLError):
-        reason = "the path is not one"
-    elif isinstance(exc, HttpProcessingError):
-        reason = exc.message.partition("\n\n")[0].splitlines()[-1].strip(" :.")[:LONGEST_REASON]
-    else:
-        return NO_HTTP
-    return msgspec.structs.replace(NO_HTTP, message=f"{NO_HTTP.message}: {reason[:1].lower()}{reason[1:]}")
+    reason = _reason(exc)
+    return msgspec.structs.replace(NO_HTTP, message=f"{NO_HTTP.message}: {reason}") if reason else NO_HTTP
+
+
+def _reason(exc: BaseException | None) -> str:
+    """The parser's, if it has one. Its excerpt, which stands behind an empty line, is left out."""
+    match exc:
+        case InvalidURLError():
+            return "the path is not one"
+        case HttpProcessingError(message=message):
+            words = message.partition("\n\n")[0].rpartition("\n")[2].strip(" :.")[:LONGEST_REASON]
+            return words[:1].lower() + words[1:]
+        case _:
+            return ""
 
 
 def _refusal(error: wire.Error) -> web.Response:

@@ -277,7 +277,7 @@ class MissingStage(Described, frozen=True):
 
 
 class UnwellProcess(Described, frozen=True):
-    state: Literal["starting", "waiting", "stands still", "stopped"]
+    state: Literal["starting", "compiling", "waiting", "stands still", "stopped"]
     state_s: float
     restarts: int
     next_start_s: float | None  # while it waits for that

@@ -6,8 +6,9 @@ import json
 import resource
 
 import pytest
+from aiohttp.http_exceptions import HttpProcessingError
 
-from services.gateway.http_server import SPARE_FILES, connection_limit
+from services.gateway.http_server import NO_HTTP, SPARE_FILES, _unreadable, connection_limit
 from shared import wire
 from tests.support.served_gateway import serving
 
@@ -78,6 +79,10 @@ async def test_what_is_no_http_is_refused_as_all_else(served, raw, status):
 async def test_the_reason_is_told_without_what_was_sent(served, raw, reason):
     _, _, body = await sent(served, raw)
     assert body["error"]["message"] == f"this is not HTTP/1.1 that can be read: {reason}"
+
+
+def test_a_parser_without_words_is_told_without():
+    assert _unreadable(HttpProcessingError()) == NO_HTTP
 
 
 async def test_a_body_that_breaks_off_in_its_framing(served):

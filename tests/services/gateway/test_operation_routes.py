@@ -2,13 +2,15 @@
 
 import json
 import re
+from typing import get_args, get_type_hints
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from sapwood import __version__
 from services.gateway import operation_routes
-from shared import wire
+from services.gateway.openapi.replies import UnwellProcess
+from shared import supervise, wire
 from tests.support.fake_pipeline import POOL
 from tests.support.served_gateway import serving
 
@@ -80,6 +82,11 @@ async def test_ready_tells_of_a_process_that_crashes_again_and_again(served, tmp
     await served.until(lambda: served.gateway.progress().peers["tokenizer"] == 0)
     status, reply, _ = await served.get("/ready")
     assert (status, reply["missing"], list(reply["processes"])) == (503, ["tokenizer"], ["executor-2"])
+
+
+def test_the_states_of_processes_are_those_that_their_supervisor_writes_down():
+    told = set(get_args(get_type_hints(UnwellProcess)["state"]))
+    assert told == {"stands still", *get_args(supervise.State)} - {"ready"}
 
 
 async def test_health_by_generating(served):

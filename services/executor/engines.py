@@ -86,6 +86,7 @@ def _told_if_slow(on_compiling: Callable[[], None]) -> Iterator[None]:
         yield
     finally:
         timer.cancel()
+        timer.join()  # what it tells is not told once the executor is ready
 
 
 def _warm_up(engine: Engine, max_position: int) -> None:

@@ -225,7 +225,7 @@ class Core:
         """Of those that gave way."""
         for executor in self.executors.values():
             for request, reason in executor.take_preempted():
-                self._outbox.note("preempted", **preempted(request, reason))
+                self._outbox.note("preempted", **preempted(request, executor.name, reason))
 
     def _ask(self) -> None:
         """For the constraints of those that were sent to an executor."""

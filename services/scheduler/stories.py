@@ -25,8 +25,9 @@ def started(request: Request) -> dict[str, Any]:
     }
 
 
-def preempted(request: Request, reason: Reason) -> dict[str, Any]:
-    return {**named(request), "executor": request.executor_name, "reason": reason}
+def preempted(request: Request, executor_name: str, reason: Reason) -> dict[str, Any]:
+    """Where it ran: by now it may run elsewhere."""
+    return {**named(request), "executor": executor_name, "reason": reason}
 
 
 def finished(request: Request, reason: str) -> dict[str, Any]:

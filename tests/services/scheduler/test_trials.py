@@ -1,7 +1,9 @@
 """Suspects at the scheduler: with whom, where and how long they run after an executor has died."""
 
+from services.scheduler.events import Note
 from services.scheduler.trials import PATIENCE_S, TURN_S
 from shared import wire
+from shared.link import Received
 from tests.services.scheduler.hub import DETOKENIZER, EXECUTOR, GATEWAY, HANG_TIMEOUT_S, Hub, submit
 from tests.simulation.tokens import expected_output
 
@@ -35,6 +37,10 @@ def die(hub, peer=EXECUTOR):
     for each in lost:
         hub.hear(GATEWAY, ask(int(each.request_id[1:]), each.attempt + 1))
     return lost
+
+
+def lanes_of(hub):
+    return [lane for executor in hub.core.executors.values() for lane in executor.lanes.values()]
 
 
 def steps(hub, peer, count):
@@ -126,6 +132,19 @@ def test_without_such_an_executor_it_takes_a_busy_one_after_a_while():
     assert len(first.release) == 1, "the other one has given way"
     assert hub.preempted() == [("other", "trial")]
     assert [admit.request_id for admit in first.admits] == ["r0", "r1"]
+
+
+def test_who_gave_way_to_a_trial_and_starts_elsewhere_at_once_is_told_of_where_it_ran():
+    hub = busy()
+    for peer, name in (("executor-2", "other"), ("executor-3", "third")):
+        hub.join_executor(peer)
+        hub.hear("tokenizer", submit(name, prompt=OTHER, max_new_tokens=TOKENS))
+    die(hub)
+    hub.step("executor-2"), hub.step("executor-3")
+    result = Received("executor-3", hub.executors["executor-3"].step())
+    notes = [each for each in hub.core.handle(result, hub.now_s + PATIENCE_S) if isinstance(each, Note)]
+    assert ("other", "executor-3") in [(lane.request.submit.request_id, lane.executor) for lane in lanes_of(hub)]
+    assert [note.fields["executor"] for note in notes if note.event == "preempted"] == ["executor-2"]
 
 
 def test_trials_and_others_take_turns_at_the_only_executor_and_longer_ones_each_time():

@@ -71,6 +71,8 @@ def _ours(run_dir: Path) -> Iterator[None]:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
             raise ConfigError(f"run_dir: another sapwood uses {run_dir}; name another one with --run-dir") from error
+        except OSError as error:  # not in every file system
+            raise ConfigError(f"run_dir: {error}; name another one with --run-dir") from error
         try:
             yield
         finally:

@@ -1,3 +1,4 @@
+import errno
 import os
 import subprocess
 import sys
@@ -31,6 +32,15 @@ def test_two_servers_have_one_each():
     with run_dir.lasting(load()) as one, run_dir.lasting(load(overrides={"gateway.port": 30001})) as other:
         assert one.run_dir != other.run_dir
     with run_dir.lasting(load()), pytest.raises(ConfigError, match="another sapwood"), run_dir.lasting(load()):
+        pass
+
+
+def test_a_file_system_without_locks_is_told_of(monkeypatch):
+    def no_locks(_file, _operation):
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr("fcntl.flock", no_locks)
+    with pytest.raises(ConfigError, match=r"No locks available; name another one"), run_dir.lasting(load()):
         pass
 
 

@@ -31,7 +31,7 @@ from shared.link_keys import make_keys
 from shared.log_files import log_file
 from shared.model_card import source_path
 from shared.service import EXIT_CONFIG
-from shared.supervise import ProcessSpec, Supervisor
+from shared.supervise import GivenUp, ProcessSpec, Supervisor
 from shared.terminal import Terminal
 
 NAME = re.compile(r"[\w-]{1,64}", re.ASCII)  # of a process, and of the files of it
@@ -189,37 +189,49 @@ def _check_port(config: Config) -> None:
 
 
 async def _supervise(config: Config, specs: list[ProcessSpec], *, announce: bool = False) -> int:
-    stopping = asyncio.Event()
     supervisor = Supervisor(specs, config.supervisor, Path(config.run_dir) / "status")
+    stopping = _told_to_stop(supervisor)
+    await supervisor.start()
+    announcing = asyncio.create_task(announce_ready(config)) if announce else None
+    given_up = await _given_up(supervisor, stopping)
+    if announcing is not None:
+        announcing.cancel()
+    await supervisor.stop()
+    if given_up is None:
+        return 0
+    logging.drain()
+    print(f"sapwood: {given_up.process} cannot start: {flags.named(given_up.reason)}", file=sys.stderr)
+    return given_up.code
+
+
+def _told_to_stop(supervisor: Supervisor) -> asyncio.Event:
+    """Set at the first signal to stop; a second one ends all at once."""
+    stopping, terminal, loop = asyncio.Event(), Terminal(), asyncio.get_running_loop()
 
     def on_signal() -> None:
         if stopping.is_set():
             supervisor.end_now()
         stopping.set()
 
-    terminal = Terminal()
-
     def on_hangup() -> None:
-        stopping.set() if terminal.is_gone() else supervisor.hang_up()  # the kernel and the shell may both say so
+        if terminal.is_gone():
+            stopping.set()  # the kernel and the shell may both say so
+        else:
+            supervisor.hang_up()
 
     for number in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(number, on_signal)
-    asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, on_hangup)
-    await supervisor.start()
+        loop.add_signal_handler(number, on_signal)
+    loop.add_signal_handler(signal.SIGHUP, on_hangup)
+    return stopping
+
+
+async def _given_up(supervisor: Supervisor, stopping: asyncio.Event) -> GivenUp | None:
+    """None if it was told to stop first."""
     waits = [asyncio.create_task(stopping.wait()), asyncio.create_task(supervisor.fatal())]
-    announcing = asyncio.create_task(announce_ready(config)) if announce else None
     await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
-    given_up = None if stopping.is_set() else await supervisor.fatal()
-    if announcing is not None:
-        announcing.cancel()
-    await supervisor.stop()
     for wait in waits:
         wait.cancel()
-    if given_up is None:
-        return 0
-    logging.drain()
-    print(f"sapwood: {given_up.process} cannot start: {flags.named(given_up.reason)}", file=sys.stderr)
-    return given_up.code
+    return None if stopping.is_set() else await supervisor.fatal()
 
 
 if __name__ == "__main__":

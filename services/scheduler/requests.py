@@ -172,7 +172,7 @@ class Requests:
         self.ledger.bury(key, abort.attempt, self._now_s)
 
     def abort_by_detokenizer(self, detokenizer: str, abort: wire.Abort) -> None:
-        """It has found a stop string; or else it has no state for the request, so tokens have been lost on the way."""
+        """It has found a stop string; or else it has no state for the request, or nobody to send its text to."""
         request = self.ledger.open.get((abort.gateway, abort.request_id))
         if request is None or request.attempt > abort.attempt or request.detokenizer != detokenizer:
             return
@@ -180,8 +180,8 @@ class Requests:
             self._withdraw(request, "stop_string", delivered=True)
         else:
             self.streams.forget(request)
-            is_gone = abort.reason == "gateway_gone"
-            self._lose(request, "its gateway is gone" if is_gone else "its detokenizer has no state for it")
+            missing = "link to its gateway" if abort.reason == "gateway_gone" else "state for it"
+            self._lose(request, f"its detokenizer has no {missing}")
 
     def audit(self, gateway: str, audit: wire.Audit) -> None:
         audited = self.ledger.audit(gateway, audit, self._now_s)

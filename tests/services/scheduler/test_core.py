@@ -348,7 +348,7 @@ def test_a_stop_string_ends_the_request_without_another_terminal():
 
 @pytest.mark.parametrize(
     ("reason", "words"),
-    [("stale", "its detokenizer has no state for it"), ("gateway_gone", "its gateway is gone")],
+    [("stale", "its detokenizer has no state for it"), ("gateway_gone", "its detokenizer has no link to its gateway")],
 )
 def test_a_detokenizer_without_state_for_a_request_makes_it_lost(reason, words):
     hub = Hub().join_all()

@@ -136,9 +136,9 @@ async def overloaded(
     for name, tok_s in (("best", best_tok_s), ("flood's own", pace.tok_s)):
         bound_s = arguments.queued * arguments.new_tokens / tok_s
         print(f"at the {name} pace a full queue takes {bound_s:.1f} s: {2 * p95_s + bound_s:.1f} s to begin")
-    if arguments.queued <= arguments.running:  # they all start when those that run now have ended
-        bound_s = max(one.ran_s for one in asked if one.whole)
-        print(f"none ran for longer than {bound_s:.1f} s: {2 * p95_s + bound_s:.1f} s to begin")
+    taken_s = queues_taken(asked, arguments.queued)
+    bound_s = _quantile(taken_s, 0.95)
+    print(f"a queue took {bound_s:.1f} s (p95), {max(taken_s):.1f} s (max): {2 * p95_s + bound_s:.1f} s to begin")
     begun, passed = begun_before(asked)
     print(f"others that began while one waited: {begun} at most, and {passed} of them came later\n")
     print(table([report(f"{arguments.factor:g} times, {arguments.seconds:g} s", asked)]), "\n")
@@ -171,6 +171,12 @@ def turns_table(found: Mapping[str, Sequence[Pace]], processes: Sequence[str]) -
         for name, paces in found.items()
     ]
     return markdown(header, rows)
+
+
+def queues_taken(asked: Sequence[Asked], queued: int) -> list[float]:
+    """How long it took each time until so many more had begun, whoever they were."""
+    begun = sorted(one.first_s for one in asked if one.first_s is not None)
+    return [later - earlier for earlier, later in zip(begun, begun[queued:], strict=False)]
 
 
 def begun_before(asked: Sequence[Asked]) -> tuple[int, int]:

@@ -26,18 +26,12 @@ class Asked:
     retry_after_s: int | None = None
     answered_s: float = 0.0  # the status line, of one that is refused
     first_s: float | None = None  # output
-    last_s: float = 0.0  # output
     whole: bool = False
 
     @property
     def ttft_s(self) -> float:
         assert self.first_s is not None
         return self.first_s - self.sent_s
-
-    @property
-    def ran_s(self) -> float:
-        assert self.first_s is not None
-        return self.last_s - self.first_s
 
 
 @dataclass
@@ -98,9 +92,8 @@ async def connected(
 async def _read(response: aiohttp.ClientResponse, one: Asked) -> None:
     last = b""
     async for chunk in response.content.iter_any():
-        one.last_s = time.perf_counter()
         if one.first_s is None and response.status == 200:
-            one.first_s = one.last_s
+            one.first_s = time.perf_counter()
         last = chunk
     one.whole = last.endswith(b"data: [DONE]\n\n")
 

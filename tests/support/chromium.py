@@ -57,7 +57,7 @@ class Page:
         """Of an expression, which may be a promise."""
         answer = await self.call("Runtime.evaluate", expression=script, returnByValue=True, awaitPromise=True)
         assert "exceptionDetails" not in answer, answer["exceptionDetails"]
-        return answer["result"].get("value")
+        return answer.get("result", {}).get("value")  # none, if the page has just gone elsewhere
 
     async def until(self, script: str, timeout_s: float = WITHIN_S) -> None:
         """Waits until an expression, which may be a promise, is true or an object."""

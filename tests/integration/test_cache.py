@@ -163,9 +163,9 @@ def test_two_executors_find_nearly_as_much_as_one(server, pair):
 
 def test_the_requests_of_a_killed_executor_move_to_the_other(pair):
     prompts = [tokens(f"moved {number}", 40) for number in range(8)]
-    expected = at_once(pair, prompts, max_new_tokens=40, ignore_eos=True)
+    expected = at_once(pair, prompts, max_new_tokens=80, ignore_eos=True)
     with ThreadPoolExecutor(8) as pool:
-        futures = [pool.submit(pair.generate, prompt, max_new_tokens=40, ignore_eos=True) for prompt in prompts]
+        futures = [pool.submit(pair.generate, prompt, max_new_tokens=80, ignore_eos=True) for prompt in prompts]
         wait_until(lambda: pair.metric("sapwood_running_requests") == 8, 30, "all run")
         pair.kill("executor-1")
         replies = [future.result(120) for future in futures]

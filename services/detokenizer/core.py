@@ -84,7 +84,7 @@ class Core:
         """Text that was under way to it may be lost, so its requests cannot go on here."""
         self._gateways.discard(gateway)
         gone = [key for key in self._open if key[0] == gateway]
-        return [_gatewayless(key, self._open.pop(key).attempt) for key in gone]
+        return [_abort(key, self._open.pop(key).attempt, "gateway_gone") for key in gone]
 
     def hub_left(self) -> None:
         """Another grant is another life of the scheduler: all attempts are void."""
@@ -98,12 +98,12 @@ class Core:
             return []
         if message.gateway not in self._gateways:
             self._open.pop(key, None)
-            return [_gatewayless(key, message.attempt)]
+            return [_abort(key, message.attempt, "gateway_gone")]
         self._open.pop(key, None)
         try:
             self._open[key] = self._resumed(message)
         except BadPattern:  # no gateway lets it through
-            return [_stale(key, message.attempt)]
+            return [_abort(key, message.attempt, "stale")]
         return [self._drop(next(iter(self._open)))] if len(self._open) > self._max_open else []
 
     def take(self, update: wire.TokenUpdate) -> list[Command]:
@@ -112,7 +112,7 @@ class Core:
             return []
         request = self._open.get(key)
         if request is None or request.attempt < update.attempt:
-            return [_stale(key, update.attempt)]
+            return [_abort(key, update.attempt, "stale")]
         if request.attempt > update.attempt:
             return []
         if update.offset > request.tokens:
@@ -191,7 +191,7 @@ class Core:
         return wire.TextLogprob(logprob.token_id, logprob.logprob, bytes_of(logprob.token_id), top)
 
     def _drop(self, key: _Key) -> wire.Abort:
-        return _stale(key, self._open.pop(key).attempt)
+        return _abort(key, self._open.pop(key).attempt, "stale")
 
     def _end(self, key: _Key, attempt: int) -> None:
         del self._open[key]
@@ -207,11 +207,6 @@ def _shown(token_ids: tuple[int, ...], update: wire.TokenUpdate, options: wire.T
     return token_ids[:-1] if ended_by_last and not options.include_stop else token_ids
 
 
-def _stale(key: _Key, attempt: int) -> wire.Abort:
+def _abort(key: _Key, attempt: int, reason: wire.AbortReason) -> wire.Abort:
     gateway, request_id = key
-    return wire.Abort(request_id, attempt, gateway, "stale")
-
-
-def _gatewayless(key: _Key, attempt: int) -> wire.Abort:
-    gateway, request_id = key
-    return wire.Abort(request_id, attempt, gateway, "gateway_gone")
+    return wire.Abort(request_id, attempt, gateway, reason)

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 
 from services.scheduler import policy
+from services.scheduler.account import Reason
 from services.scheduler.budget import LEAST_CHUNK_TOKENS, SURE_CHUNK_TOKENS, StepBudget
 from services.scheduler.draft import Draft, Reservation
 from services.scheduler.executors import Executor
@@ -137,11 +138,10 @@ def _make_place(draft: Draft) -> None:
     if request is None or executor.prospect(request, draft.now_s).promise or _fits_now(draft, request):
         return
     juniors = [lane for lane in lower if lane.request.tenant == request.tenant and lane.priority < request.priority]
-    crowding = [] if juniors else _of_crowding_tenant(request, running)
+    reason: Reason = "priority" if juniors else "tenant"
+    juniors = juniors or _of_crowding_tenant(request, running)
     if juniors:
-        draft.give_way(max(juniors, key=policy.seniority), "priority")
-    elif crowding:
-        draft.give_way(max(crowding, key=policy.seniority), "tenant")
+        draft.give_way(max(juniors, key=policy.seniority), reason)
 
 
 def _of_crowding_tenant(request: Request, running: Sequence[Lane]) -> list[Lane]:

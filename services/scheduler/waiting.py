@@ -161,9 +161,8 @@ class WaitingQueue:
     def _heads(self, now_s: float) -> Iterator[Head]:
         """Of all tenants, in order, as it is at the beginning."""
         ages, turns, behind = list(self._ages), list(self._turns), self._behind()
-        for running, order, tenant in sorted(
-            (behind[tenant], order, tenant) for order, _, tenant in ages if tenant in behind
-        ):
+        first = sorted((behind[tenant], order, tenant) for order, _, tenant in ages if tenant in behind)
+        for running, order, tenant in first:
             yield Head((0, running, order), tenant, self._of(tenant, now_s))
         given = set(behind)
         for order, arrived_s, tenant in ages:

@@ -6,8 +6,9 @@ cannot be kept.
 
 from __future__ import annotations
 
-import difflib
 from typing import Any
+
+from shared.nearest import did_you_mean
 
 APPLICATORS = frozenset({"$ref", "allOf", "anyOf", "oneOf", "enum", "const", "type"})
 NUMBERS = frozenset({"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf", "format"})
@@ -72,6 +73,7 @@ UNENFORCED = frozenset(
     }
 )
 KNOWN = ENFORCED | ANNOTATIONS | UNENFORCED
+ALIKE = 0.6  # as difflib counts it: keywords are long, and few
 
 # Values with which a keyword that cannot be kept asks for nothing.
 _IDLE: dict[str, tuple[Any, ...]] = {
@@ -96,5 +98,4 @@ def objection(keyword: str, value: Any) -> str | None:
     if keyword in UNENFORCED:
         idle = any(value is item or (isinstance(item, dict) and value == item) for item in _IDLE.get(keyword, ()))
         return None if idle else f"{keyword!r} cannot be enforced"
-    nearest = difflib.get_close_matches(keyword, KNOWN, 1)
-    return f"unknown keyword {keyword!r}" + (f"; did you mean {nearest[0]!r}?" if nearest else "")
+    return f"unknown keyword {keyword!r}{did_you_mean(keyword, KNOWN, ALIKE)}"

@@ -35,7 +35,7 @@ LONGEST_REASON = 100  # characters of the parser's
 OTHER_VERSION_MARKS = (
     "Pause on PRI/Upgrade",
     "Invalid HTTP version",
-)  # in the parser's words: HTTP/2's first line; 3.0
+)  # the parser's words: of HTTP/2's first line; 3.0
 
 NO_HTTP = wire.Error("this is not HTTP/1.1 that can be read", "invalid_http")
 OTHER_VERSION = wire.Error("only HTTP/1.1 and HTTP/1.0 are spoken here", "http_version", status=505)

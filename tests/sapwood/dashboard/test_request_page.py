@@ -68,11 +68,16 @@ async def opened(page, url):
     await page.until("document.getElementById('state').dataset.state === 'ready'")
 
 
+async def verdict(page, url, request_id):
+    """What the page of a request that the address names says first."""
+    await opened(page, f"{url}#request={request_id}")
+    await page.until(VERDICT)
+    return await page.value(VERDICT)
+
+
 async def test_the_loss_of_an_executor(page, served_log):
     """The address names the request."""
-    await opened(page, f"{served_log(lost())}#request={ID.upper()}-0")
-    await page.until(VERDICT)
-    assert await page.value(VERDICT) == (
+    assert await verdict(page, served_log(lost()), f"{ID.upper()}-0") == (
         "9.00 s in all, most of it no executor: 4.50 s, 50.0%. executor-1 ended (exit code -9) at +1.00 s. "
         "For 4.50 s there was no executor. It gave way because requests run apart after the loss of an executor."
     )
@@ -95,9 +100,7 @@ async def test_the_loss_of_an_executor(page, served_log):
 
 
 async def test_a_tokenizer_that_stood_still(page, served_log):
-    await opened(page, f"{served_log(frozen())}#request={OTHER}")
-    await page.until(VERDICT)
-    assert await page.value(VERDICT) == (
+    assert await verdict(page, served_log(frozen()), OTHER) == (
         "4.00 s in all, most of it on the way to the tokenizer: 3.15 s, 78.8%. "
         "tokenizer-1 stood still for 3.00 s, until +3.10 s."
     )
@@ -106,9 +109,7 @@ async def test_a_tokenizer_that_stood_still(page, served_log):
 async def test_another_executor_that_stepped_meanwhile(page, served_log):
     """A log that begins late does not say that it joined."""
     steps = [line(3.0, "executor-2", "step", running=1, steps=9), line(5.0, "scheduler", "step", running=2, waiting=0)]
-    await opened(page, f"{served_log(lost() + steps)}#request={ID}")
-    await page.until(VERDICT)
-    assert "most of it queue: 4.70 s" in await page.value(VERDICT)
+    assert "most of it queue: 4.70 s" in await verdict(page, served_log(lost() + steps), ID)
     assert "no executor" not in await page.value("document.getElementById('detail').textContent")
 
 
@@ -131,10 +132,8 @@ async def test_why_a_prompt_took_long(page, served_log):
         line(10.2, "scheduler", "finished", **ids, queue_s=0, compile_s=0),
         line(10.2, "gateway", "request", **account),
     ]
-    await opened(page, f"{served_log(lines)}#request={ID}")
-    await page.until(VERDICT)
     said = "1,000 tokens computed, 100 a second; 80 steps in all, beside up to 2 other requests."
-    assert (await page.value(VERDICT)).endswith(said)
+    assert (await verdict(page, served_log(lines), ID)).endswith(said)
 
 
 async def test_an_id_is_found_in_the_whole_log_and_opened_by_enter(page, served_log):
